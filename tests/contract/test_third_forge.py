@@ -184,7 +184,7 @@ def test_doctor_checks_its_credentials_its_projects_and_its_groups(
 
 
 @pytest.mark.usefixtures("registered")
-def test_sync_show_search_and_sources_work_over_http(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sync_show_search_audit_and_sources_work_over_http(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with served(tmp_path) as house:
         number = house.open("Bollard torque", "the mooring winch slips")
         house.say(number, "grease the hawser drum")
@@ -197,6 +197,7 @@ def test_sync_show_search_and_sources_work_over_http(tmp_path: Path, capsys: pyt
         assert hit["reference"] == f"{PROJECT}#{number}"
         (source,) = lore(house, capsys, "sources")["items"]
         assert (source["source"], source["kind"], source["path"]) == ("toy", "toy", PROJECT)
+        assert lore(house, capsys, "audit", "toy")["differences"] == []
         house.edit(number, "newer")
         lore(house, capsys, "sync", "--issue", f"{PROJECT}#{number}", "--no-embed")
         assert house.copy() == house.truth()

@@ -75,22 +75,23 @@ def audit_command(ctx: click.Context, /, source: str, project: str | None, **wan
 
     With --repair, corrects differences with a sync and a full verification, then compares again.
     """
-    if source not in SOURCES:
-        raise UserError(f"cannot audit {source!r}", fix=f"use one of: {', '.join(SOURCES)}", source=source)
+    invocation = invocation_of(ctx)
+    app = logged_app(invocation)
+    sources = tuple(dict.fromkeys((*SOURCES, *(host.kind for host in app.config.others))))
+    if source not in sources:
+        raise UserError(f"cannot audit {source!r}", fix=f"use one of: {', '.join(sources)}", source=source)
     if wanted["shadow"] and source != "github":
         raise UserError("--shadow is only valid for github", fix="remove --shadow")
-    invocation = invocation_of(ctx)
     repair, force, limit = wanted["repair"], wanted["force"], wanted["limit"]
-    app = logged_app(invocation)
     with progress(invocation) as on_progress:
         if source == "github":
             events, error = audit_repositories(app, project, on_progress, repair=repair, force=force)
             lines = _lines(events.mirrored, limit) if events.mirrored is not None else []
             return Output(events, [*lines, *_event_lines(events, limit, shadow=wanted["shadow"])], error)
-        if source == "gitlab":
-            found, error = audit_projects(app, source, project, on_progress, repair=repair, force=force)
-        else:
+        if source == "bluesky":
             found, error = audit_followed(app, project, on_progress, repair=repair, force=force)
+        else:
+            found, error = audit_projects(app, source, project, on_progress, repair=repair, force=force)
     return Output(found, _lines(found, limit), error)
 
 
