@@ -34,6 +34,15 @@ def test_init_writes_a_private_file_that_can_be_read_back(home: Path, capsys: py
     assert "export MINE=" in shown
 
 
+def test_init_with_repositories_alone_configures_only_github(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", "--github-repo", "octo/tide", "--github-repo", "octo/crane"]) == 0
+    config = load_config(None, {"HOME": str(home)})
+    assert config.gitlab == ()
+    assert [repo.name for repo in config.github[0].repos] == ["octo/tide", "octo/crane"]
+    shown = capsys.readouterr().out
+    assert ("export GITHUB_TOKEN=" in shown, "GITLAB" in shown) == (True, False)
+
+
 STEPS = ("lore doctor", "lore sync", "lore search")
 
 

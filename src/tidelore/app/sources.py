@@ -135,6 +135,7 @@ class WrittenConfig(Struct, frozen=True):
 
     path: Annotated[str, means("path of the file")]
     projects: Annotated[list[str], means("the projects in it")]
+    repos: Annotated[list[str], means("the GitHub repositories in it")]
 
 
 class DiagnosisFinding(Struct, frozen=True):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-TEMPLATE = """\
+_HEAD = """\
 # Tidelore's configuration. Every key is documented in docs/reference/configuration.md;
 # omitted keys have the default shown there. Never write a token here: name its environment variable.
 
@@ -38,12 +38,18 @@ TEMPLATE = """\
 
 # [storage]
 # path = "~/.local/share/tidelore/lore.db"      # or a postgresql:// address
-
+"""
+_GITLAB = """\
 [[gitlab]]
 name = "gitlab"
 base_url = {base_url}
 token_env = {token_env}
 projects = [{projects}]
+"""
+_GITHUB = """\
+[[github]]
+name = "github"
+repos = [{repos}]
 """
 
 
@@ -67,6 +73,9 @@ projects = [{projects}]
     help="Name of the environment variable that holds the token.",
 )
 @click.option("-p", "--project", "projects", multiple=True, metavar="PATH", help="Project to mirror (repeatable).")
+@click.option(
+    "--github-repo", "repos", multiple=True, metavar="OWNER/REPO", help="GitHub repository to mirror (repeatable)."
+)
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 @click.pass_context
 def init_command(
@@ -74,13 +83,15 @@ def init_command(
     gitlab_url: str,
     token_env: str,
     projects: tuple[str, ...],
+    repos: tuple[str, ...],
     overwrite: bool,  # noqa: FBT001
 ) -> Output:
     """Write a configuration file.
 
-    The file is created with mode 0600; an existing one is kept unless --overwrite is given. It never contains a token,
-    only the name of the environment variable that holds it. Next steps: export the token, check the setup with `lore
-    doctor`, fetch with `lore sync`, then `lore search`.
+    With --github-repo alone, only GitHub is configured; its token is read from GITHUB_TOKEN. The file is created with
+    mode 0600; an existing one is kept unless --overwrite is given. It never contains a token, only the name of the
+    environment variable that holds it. Next steps: export the token, check the setup with `lore doctor`, fetch with
+    `lore sync`, then `lore search`.
     """
     import tomllib
     from pathlib import Path
@@ -88,19 +99,24 @@ def init_command(
     path = Path(config_path(invocation_of(ctx).choices.config, os.environ))
     if path.exists() and not overwrite:
         raise UserError(f"{path} already exists", fix="edit it, or replace it with --overwrite", path=str(path))
-    text = TEMPLATE.format(
-        base_url=_quoted(gitlab_url),
-        token_env=_quoted(token_env),
-        projects=", ".join(_quoted(project) for project in projects),
-    )
+    gitlab = bool(projects) or not repos
+    parts = [_HEAD]
+    if gitlab:
+        listed = ", ".join(_quoted(project) for project in projects)
+        parts.append(_GITLAB.format(base_url=_quoted(gitlab_url), token_env=_quoted(token_env), projects=listed))
+    if repos:
+        parts.append(_GITHUB.format(repos=", ".join(_quoted(repo) for repo in repos)))
+    text = "\n".join(parts)
     # Validate the file before it is written.
     parse_config(tomllib.loads(text), str(path))
     _write(path, text.encode())
     lines = [f"Wrote {path}"]
-    if not projects:
+    if not projects and not repos:
         lines.append("Add your projects under [[gitlab]], then:")
-    lines += [f"  export {token_env}=…", "  lore doctor", "  lore sync", "  lore search 'words to find'"]
-    return Output(WrittenConfig(str(path), list(projects)), lines)
+    tokens = [token_env] * gitlab + ["GITHUB_TOKEN"] * bool(repos)
+    lines += [f"  export {name}=…" for name in tokens]
+    lines += ["  lore doctor", "  lore sync", "  lore search 'words to find'"]
+    return Output(WrittenConfig(str(path), list(projects), list(repos)), lines)
 
 
 def _quoted(text: str) -> str:
