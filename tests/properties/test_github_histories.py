@@ -13,7 +13,9 @@ from tidelore_world.faults import Kind
 from tidelore_world.github.churn import EVERYDAY
 
 KINDS = (
-    *(kind for kind in EVERYDAY if kind not in ("discuss", "answer")),
+    *EVERYDAY,
+    "edit_discussion_comment",
+    "delete_discussion_comment",
     "outdate",
     "force_push",
     "add_files",
@@ -33,6 +35,7 @@ def begin(house: GitHubHouse) -> None:
     for _ in range(2):
         house.forge.create_pull(REPO)
         house.forge.create_issue(REPO, "a question", "with a text")
+    house.forge.create_discussion(REPO, "a topic", "with a text", category="Q&A")
 
 
 def check_history(seed: int) -> None:

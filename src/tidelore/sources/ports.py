@@ -122,7 +122,7 @@ class TopicSource(Protocol):
     """A forge whose projects may have topics; a `ProjectSource` without them need not know of it."""
 
     def topics(self, node_id: str, *, by_creation: bool = False) -> Lister[TopicRecord]:
-        """Return the topics of a project by its global id, with comments: the newest update first, or by creation."""
+        """Return the topics of a project, by its global id: the newest update first, or by creation."""
         ...
 
 

@@ -7,8 +7,10 @@ is gone. Children of missing or extra items are not reported separately. Writes 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct, field
 
@@ -16,25 +18,26 @@ from tidelore.core.concurrency import for_each
 from tidelore.core.config import Config, sync_settings
 from tidelore.core.errors import (
     CredentialsRejected,
-    FeatureDisabled,
     IntegrityError,
     PartialSuccess,
     RateLimited,
     RemoteError,
     TideloreError,
 )
-from tidelore.core.model import ListedRecord, Rejected
+from tidelore.core.model import ListedRecord, Rejected, TopicRecord
 from tidelore.core.progress import OnProgress, Progress, silent
-from tidelore.engine.ports import Page, Parent
+from tidelore.engine.ports import Lister, Page, Parent
 from tidelore.engine.whole import read_by_creation, read_lists
-from tidelore.sources.ports import RESOURCES
+from tidelore.sources.ports import RESOURCES, TOPICS
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.cursors import list_cursors
+from tidelore.store.mirror.page_writer import ItemTable
 from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.mirror.topics import TopicTable
 from tidelore.store.reading.inventory import Holding, holdings
 from tidelore.store.work.runs import last_success_at
 from tidelore.sync.children import CHILDREN, kinds_of
-from tidelore.sync.lists import SIDE_BY_SIDE, family_of, table_of
+from tidelore.sync.lists import SIDE_BY_SIDE, SWITCHED_OFF, family_of, table_of, topic_list, why_unavailable
 from tidelore.sync.projects import ListTarget, find_chosen, reason_to_skip
 
 VERDICTS = ("missing", "extra", "different", "unreadable")
@@ -61,7 +64,10 @@ class UnreadChildren(Struct, frozen=True):
 
 
 class ScopeAudit(Struct):
-    """The audit of one list of one project: how much was compared, and the differences found."""
+    """The audit of one list of one project: how much was compared, and the differences found.
+
+    `absent`: the project has no such list and never had one, so there is nothing to report.
+    """
 
     source: str
     surface: str
@@ -73,6 +79,7 @@ class ScopeAudit(Struct):
     unread: list[UnreadChildren] = field(default_factory=list)
     skipped: str | None = None
     error: TideloreError | None = None
+    absent: bool = False
 
     @property
     def counts(self) -> Counter[str]:
@@ -159,37 +166,61 @@ async def audit(
         scope.error = target.failure or stopped.get(target.source.name)
         try:
             if scope.error is None:
-                await ListComparison(database, config, target, scope, on_progress).run()
-        except FeatureDisabled as error:
-            scope.skipped = error.message
+                comparison = TopicComparison if target.is_topics else ParentComparison
+                await comparison(database, config, target, scope, on_progress).run()
         except RemoteError as error:
-            scope.error = error
+            scope.skipped = why_unavailable(target, error)
+            scope.error = None if scope.skipped is not None else error
             if isinstance(error, CredentialsRejected | RateLimited):
                 stopped[target.source.name] = error
         return scope
 
     # Comments of a whole project are compared with their parents.
     lists = [target for target in targets if not target.is_feed]
-    return AuditReport(last_success_at(database), await for_each(lists, one, SIDE_BY_SIDE))
+    scopes = await for_each(lists, one, SIDE_BY_SIDE)
+    return AuditReport(last_success_at(database), [scope for scope in scopes if not scope.absent])
 
 
-class ListComparison:
+class Numbered(Protocol):
+    """A record with a number inside its project."""
+
+    @property
+    def iid(self) -> int: ...
+
+
+R = TypeVar("R", bound=Numbered)
+
+
+class ListComparison(ABC, Generic[R]):
     """The comparison of one target; `scope` receives the results."""
 
     def __init__(
-        self, database: Database, config: Config, target: ListTarget, scope: ScopeAudit, on_progress: OnProgress
+        self,
+        database: Database,
+        config: Config,
+        target: ListTarget,
+        scope: ScopeAudit,
+        on_progress: OnProgress,
+        table: ItemTable[R],
     ) -> None:
         self._database = database
         self._config = config
         self._target = target
         self._scope = scope
         self._on_progress = on_progress
-        self._kind = family_of(target.source, target.resource).kind
-        self._table = table_of(target)
+        self._table = table
         self._settings = sync_settings(config, target.source.name, target.configured)
 
+    @abstractmethod
+    def _list(self, project: ProjectRow) -> Lister[R]:
+        """Return the list in order of creation."""
+
+    @abstractmethod
+    async def _compare(self, project: ProjectRow) -> None:
+        """Compare the list, and what belongs to its items."""
+
     async def run(self) -> None:
-        """Compare the list, then the children of items that both sides have."""
+        """Compare everything unless the project is skipped."""
         project = await self._find()
         scope = self._scope
         scope.project = project.path
@@ -199,9 +230,8 @@ class ListComparison:
         place = (scope.source, scope.surface, str(project.remote_id))
         polled = {(row.source, row.surface, row.scope): row.polled_at for row in list_cursors(self._database)}
         scope.synced_at = polled.get(place)
-        parents = await self._compare_list(project)
         try:
-            await self._compare_children(project, parents)
+            await self._compare(project)
         finally:
             scope.differences.sort(key=_place)
 
@@ -226,32 +256,32 @@ class ListComparison:
             int(record.has_topics),
         )
 
-    async def _compare_list(self, project: ProjectRow) -> list[Holding]:
-        lister = self._target.source.listing(self._target.resource, project.remote_id, by_creation=True)
-        common: dict[int, Holding] = {}
+    async def _compare_list(self, project: ProjectRow) -> list[int]:
+        """Compare the items and return the remote ids of those that were read."""
+        lister = self._list(project)
+        read: list[int] = []
         met: set[str] = set()
         async for page in read_by_creation(lister):
-            common |= self._compare_page(project, page, met)
+            read += self._compare_page(project, page, met)
             self._tell(self._target.resource, len(met), None, f"{len(met):,} compared")
         held = self._table.held(self._database, project.id, 0, None)
 
         async def ask(entry: tuple[object, str]) -> None:
             answer = await lister.fetch_one(entry[1])
             if answer.items or answer.rejected:
-                common.update(self._compare_page(project, answer, met))
+                read.extend(self._compare_page(project, answer, met))
             else:
                 self._note("extra", self._target.resource, int(entry[1]), str(entry[0]))
 
         unmet = [(key, locator) for key, locator in held.items() if str(key) not in met]
         await for_each(unmet, ask, self._settings.dependent_concurrency)
         self._scope.items = len(met)
-        return list(common.values())
+        return read
 
-    def _compare_page(self, project: ProjectRow, page: Page[ListedRecord], met: set[str]) -> dict[int, Holding]:
-        """Compare one page with the copy and return the items that both have; skip items that were already compared."""
+    def _compare_page(self, project: ProjectRow, page: Page[R], met: set[str]) -> list[int]:
+        """Compare one page with the copy and return the remote ids; skip items that were already compared."""
         items = {item.version.id: item for item in page.items if str(item.version.id) not in met}
         ids = [int(key) for key in items]
-        held = holdings(self._database, self._kind, project.id, ids)
         stored = self._table.stored(self._database, project.id, ids)
         for verdict, key in compare(
             {str(key): (found.updated_at, found.digest) for key, found in stored.items()},
@@ -263,7 +293,55 @@ class ListComparison:
                 iid = int(entry.locator) if entry.locator else None
                 self._note("unreadable", self._target.resource, iid, entry.key)
         met |= {*map(str, items), *(entry.key for entry in page.rejected)}
-        return held
+        return ids
+
+    def _note(self, verdict: str, kind: str, iid: int | None, key: str) -> None:
+        found = Difference(verdict, kind, self._scope.project, iid, self._refer(iid), key)
+        self._scope.differences.append(found)
+
+    def _refer(self, iid: int | None) -> str:
+        listed = self._target.source.resources.get(self._target.resource)
+        return self._scope.project if iid is None else f"{self._scope.project}{listed.sign if listed else '#'}{iid}"
+
+    def _tell(self, stage: str, done: int, total: int | None, note: str) -> None:
+        self._on_progress(Progress(self._scope.project, stage, done, total, note))
+
+
+class TopicComparison(ListComparison[TopicRecord]):
+    """The comparison of the topics of a project; the version of a topic covers its comments."""
+
+    def __init__(
+        self, database: Database, config: Config, target: ListTarget, scope: ScopeAudit, on_progress: OnProgress
+    ) -> None:
+        super().__init__(database, config, target, scope, on_progress, TopicTable())
+
+    def _list(self, project: ProjectRow) -> Lister[TopicRecord]:
+        return topic_list(self._target, project, by_creation=True)
+
+    async def _compare(self, project: ProjectRow) -> None:
+        if project.has_topics:
+            await self._compare_list(project)
+            return
+        self._scope.skipped = SWITCHED_OFF
+        self._scope.absent = self._scope.synced_at is None
+
+
+class ParentComparison(ListComparison[ListedRecord]):
+    """The comparison of a list of issues or merge requests, and of the children of items that both sides have."""
+
+    def __init__(
+        self, database: Database, config: Config, target: ListTarget, scope: ScopeAudit, on_progress: OnProgress
+    ) -> None:
+        super().__init__(database, config, target, scope, on_progress, table_of(target))
+        self._kind = family_of(target.source, target.resource).kind
+
+    def _list(self, project: ProjectRow) -> Lister[ListedRecord]:
+        return self._target.source.listing(self._target.resource, project.remote_id, by_creation=True)
+
+    async def _compare(self, project: ProjectRow) -> None:
+        read = await self._compare_list(project)
+        held = holdings(self._database, self._kind, project.id, read)
+        await self._compare_children(project, list(held.values()))
 
     async def _compare_children(self, project: ProjectRow, parents: Sequence[Holding]) -> None:
         source, resource = self._target.source, self._target.resource
@@ -301,21 +379,10 @@ class ListComparison:
         for entry in rejected:
             self._note("unreadable", kind, parent.iid, entry.key)
 
-    def _note(self, verdict: str, kind: str, iid: int | None, key: str) -> None:
-        found = Difference(verdict, kind, self._scope.project, iid, self._refer(iid), key)
-        self._scope.differences.append(found)
-
-    def _refer(self, iid: int | None) -> str:
-        sign = self._target.source.resources[self._target.resource].sign
-        return self._scope.project if iid is None else f"{self._scope.project}{sign}{iid}"
-
-    def _tell(self, stage: str, done: int, total: int | None, note: str) -> None:
-        self._on_progress(Progress(self._scope.project, stage, done, total, note))
-
 
 def _place(found: Difference) -> tuple[int, bool, str, str]:
     """Return a sort key: by item, differences of the item itself before those of its children."""
-    return found.iid or 0, found.kind not in RESOURCES, found.kind, found.key
+    return found.iid or 0, found.kind not in (*RESOURCES, TOPICS), found.kind, found.key
 
 
 def _as_parent(found: Holding) -> Parent:

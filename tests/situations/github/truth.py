@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tidelore.core.clock import parse_instant
@@ -113,6 +113,22 @@ def _comparisons(database: Database, forge: GitHubForge, path: str) -> list[tupl
             },
         ),
         (
+            "topic",
+            read(
+                "SELECT t.remote_id, t.iid, t.title, t.body, t.author_username, t.category, t.state, t.is_answered,"
+                " t.upvotes, t.locked, t.updated_at FROM topics t"
+            ),
+            {row["databaseId"]: _topic(row) for row in forge.truth_discussions(path)},
+        ),
+        (
+            "topic comment",
+            read(
+                "SELECT c.remote_id, t.iid, c.in_reply_to, c.body, c.author_username, c.is_answer, c.deleted_at"
+                " FROM topic_comments c JOIN topics t ON t.id = c.topic_id"
+            ),
+            dict(_topic_comments(forge, path)),
+        ),
+        (
             "state event",
             _events(database, path),
             {
@@ -159,6 +175,44 @@ def _notes(kind: str, number: str, *more: str) -> str:
         f" LEFT JOIN merge_requests m ON m.id = d.merge_request_id"
         f" JOIN (SELECT id, project_id, NULL AS deleted_at FROM discussions) t ON t.id = d.id AND n.kind = '{kind}'"
     )
+
+
+def _topic(row: dict[str, Any]) -> tuple[Any, ...]:
+    answered = row["isAnswered"]
+    return (
+        row["number"],
+        row["title"],
+        row["body"],
+        _known(row["author"]),
+        row["category"],
+        "closed" if row["closed"] else "opened",
+        None if answered is None else int(answered),
+        row["upvoteCount"],
+        int(row["locked"]),
+        parse_instant(row["updatedAt"]),
+    )
+
+
+def _topic_comments(forge: GitHubForge, path: str) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    for topic in forge.truth_discussions(path):
+        for comment in topic["comments"]:
+            for row, parent in ((comment, None), *((reply, comment["databaseId"]) for reply in comment["replies"])):
+                deleted = row["deletedAt"]
+                yield (
+                    row["databaseId"],
+                    (
+                        topic["number"],
+                        parent,
+                        row["body"],
+                        _known(row["author"]),
+                        int(row["id"] == topic["answer"]),
+                        None if deleted is None else parse_instant(deleted),
+                    ),
+                )
+
+
+def _known(login: str | None) -> str | None:
+    return None if login == "ghost" else login
 
 
 def _head(row: dict[str, Any]) -> tuple[str, str, int]:
