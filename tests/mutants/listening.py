@@ -318,7 +318,7 @@ IDENTITIES = (
     Mutant(
         name="replaced-repository-believed",
         invariant=REPOSITORY,
-        file="feedback/repositories.py",
+        file="store/mirror/projects.py",
         before="    if remote_id != project.remote_id:\n",
         after="    if remote_id < 0:\n",
         test=f"{IDENTITY_TESTS}::test_a_repository_that_took_over_the_name_is_refused_and_nothing_of_it_is_read[1-repo]",

@@ -26,7 +26,7 @@ class ToyClient:
         """Request our user: the cheapest check that the token works."""
         return await self._http.get_json("toy/me", as_type=Me, route="me")
 
-    async def board(self, path_or_id: str) -> Board:
+    async def board(self, path_or_id: str | int) -> Board:
         """Return a board by its path or its id."""
         try:
             found, _ = await self._http.get_json(board_path(path_or_id), as_type=Board, route="board")

@@ -42,6 +42,7 @@ class ToySource:
     kind = "toy"
     resources: Mapping[str, Resource] = MappingProxyType({"issues": Resource(("comments",))})
     feeds: Mapping[str, str] = MappingProxyType({})
+    owns_names = False
 
     def __init__(self, name: str, door: ToyClient | TideloreError, clock: Clock, per_page: int) -> None:
         self.name = name
@@ -60,7 +61,7 @@ class ToySource:
         me, response = await self._client.me()
         return Greeting(f"signed in as {me.login}", skew_of(response, self._clock.now_ms()))
 
-    async def resolve(self, configured: str) -> ProjectRecord:
+    async def resolve(self, configured: str | int) -> ProjectRecord:
         return transform_board(await self._client.board(configured), self._client.web_url)
 
     async def group(self, path: str) -> Sequence[ProjectRecord]:

@@ -353,7 +353,7 @@ async def _audit_repo(
 ) -> None:
     from tidelore.core.errors import CredentialsRejected, RateLimited
     from tidelore.feedback.audit import ThreadAudit, compare, followed, scan
-    from tidelore.feedback.repositories import check_identity
+    from tidelore.store.mirror.projects import check_identity
 
     try:
         record = await hub.source(place).resolve(project.path)

@@ -257,7 +257,7 @@ async def diagnose(app: App) -> list[Finding]:
 
 def _identity_check(app: App, source: str) -> Callable[[str, int], None]:
     """Return a check that compares a configured project's id with the stored one; an unusable database has no ids."""
-    from tidelore.feedback.repositories import check_identity
+    from tidelore.store.mirror.projects import check_identity
 
     try:
         stored = {row.configured: row for row in _known_projects(app) if row.source == source}

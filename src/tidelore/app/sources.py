@@ -212,8 +212,7 @@ async def accept_repository(app: App, place: ConfiguredRepo, *, force: bool = Fa
         shop = Workshop(hub.database, app.config, app.clock, app.seam, "lore sources accept")
         note = f"{place.name}: id {record.remote_id} accepted in place of {known.remote_id}"
         async with open_session(shop, force=force, lease=LEASE, note=note) as session:
-            from tidelore.feedback.repositories import store_repository
-            from tidelore.store.mirror.projects import rename_repository, set_configured
+            from tidelore.store.mirror.projects import rename_repository, set_configured, store_repository
 
             with session.writing() as tx:
                 rename_repository(tx, known, former_path)

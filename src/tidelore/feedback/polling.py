@@ -16,10 +16,9 @@ from tidelore.core.config import RepoSettings
 from tidelore.core.errors import RemoteError, TideloreError
 from tidelore.feedback.repo_poll import RepoPoll
 from tidelore.feedback.report import FeedbackPollReport, RepoReport
-from tidelore.feedback.repositories import store_repository
 from tidelore.http.limits import SourceOutages
 from tidelore.sources.github.source import GitHubSource
-from tidelore.store.mirror.projects import ProjectRow, find_configured
+from tidelore.store.mirror.projects import ProjectRow, find_configured, store_repository
 from tidelore.store.work.session import Session, Workshop, open_session
 
 LEASE = "github"

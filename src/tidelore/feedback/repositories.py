@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from tidelore.core.config import Config, GitHubHost, RepoSettings, repo_settings
-from tidelore.core.errors import ConfigError, NotFound, RepositoryReplaced, UserError
+from tidelore.core.errors import ConfigError, NotFound, UserError
 from tidelore.core.model import ProjectRecord, PullRecord
 from tidelore.core.references import match_one, read_reference
 from tidelore.engine.ports import Page
-from tidelore.store.database.port import Database, Transaction
-from tidelore.store.mirror.projects import ProjectRow, find_remote, rename_repository, save_project
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.projects import ProjectRow, check_identity, store_repository
 
 
 class RepositorySource(Protocol):
@@ -57,32 +57,6 @@ class RepositoryIdentity:
         self.name = name or self.name
 
 
-def check_identity(project: ProjectRow, remote_id: int, name: str | None = None) -> None:
-    """Raise RepositoryReplaced if `name`, by default the current name, now belongs to another repository."""
-    if remote_id != project.remote_id:
-        if name is not None and name != project.path:
-            raise RepositoryReplaced(
-                f"{name} on {project.source} is another repository now (id {remote_id}); {project.path} (id"
-                f" {project.remote_id}), which had that name before, is still followed",
-                fix=f"change the name in the configuration to {project.path}; to follow the other repository instead,"
-                f" run `lore sources accept {project.source} {project.configured}`",
-                reason="replaced",
-                project=project.path,
-                known_id=project.remote_id,
-                found_id=remote_id,
-            )
-        raise RepositoryReplaced(
-            f"{name or project.path} on {project.source} is another repository now (id {remote_id}, known is"
-            f" {project.remote_id}); nothing was read or written",
-            fix=f"correct the name in the configuration; to follow the other repository from now on, run"
-            f" `lore sources accept {project.source} {project.configured}`",
-            reason="replaced",
-            project=project.path,
-            known_id=project.remote_id,
-            found_id=remote_id,
-        )
-
-
 async def verify_repository(
     database: Database, source: RepositorySource, configured: str, known: ProjectRow | None, now_ms: int
 ) -> ProjectRow:
@@ -94,16 +68,6 @@ async def verify_repository(
             return known
     with database.transaction() as tx:
         return store_repository(tx, database, source.name, configured, record, now_ms)
-
-
-def store_repository(
-    tx: Transaction, database: Database, source: str, configured: str, record: ProjectRecord, now_ms: int
-) -> ProjectRow:
-    """Store a repository; if it was renamed, also update the rows that contain its name."""
-    known = find_remote(database, source, record.remote_id)
-    if known is not None and known.path != record.path:
-        rename_repository(tx, known, record.path)
-    return save_project(tx, source, configured, record, now_ms)
 
 
 ThreadKind = Literal["pr", "issue"]

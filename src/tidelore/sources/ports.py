@@ -73,7 +73,8 @@ class ProjectSource(Protocol):
 
     `resources` are its lists, in the order in which they are read. `feeds` are the lists of all comments of a project
     with the kind of comments in each, if it has such lists: then a list is read only after those before it, because
-    comments need their parents.
+    comments need their parents. `owns_names`: a project keeps its name until it is renamed, and the old name leads to
+    it; a name that leads to another project was taken over, which is refused.
     """
 
     name: str
@@ -81,13 +82,14 @@ class ProjectSource(Protocol):
     closed: TideloreError | None
     resources: Mapping[str, Resource]
     feeds: Mapping[str, str]
+    owns_names: bool
 
     async def greet(self) -> Greeting:
         """Check the connection and return the login and other details for people."""
         ...
 
-    async def resolve(self, configured: str) -> ProjectRecord:
-        """Find a project by its configured name."""
+    async def resolve(self, configured: str | int) -> ProjectRecord:
+        """Find a project by its configured name, or by its id; the record has its current name."""
         ...
 
     async def group(self, path: str) -> Sequence[ProjectRecord]:

@@ -43,7 +43,7 @@ from tidelore.store.mirror.projects import ProjectRow, was_renamed
 from tidelore.store.mirror.topics import TopicTable
 from tidelore.store.work.session import Session
 from tidelore.sync.comment_parents import NeedsParents, ParentFetcher
-from tidelore.sync.projects import ListTarget, look_up, reason_to_skip, refresh_project, resolve_project
+from tidelore.sync.projects import ListTarget, find_again, reason_to_skip, refresh_project, resolve_project
 from tidelore.sync.report import ScopeKey, ScopeReport
 
 R = TypeVar("R")
@@ -317,8 +317,7 @@ class ListReading(Struct):
         try:
             await self._walk(project)
         except RemoteNotFound:
-            # The known id is gone; the project may have been recreated under the same name.
-            again = await look_up(self.session, self.target.source, self.target.configured)
+            again = await find_again(self.session, self.target.source, project)
             if again.remote_id == project.remote_id:
                 raise
             await self._walk(again)

@@ -1,7 +1,8 @@
 """Resolve configured names and groups to stored projects, and choose which lists a command reads.
 
-Once a project is known, it is looked up by the forge's id, so a rename or a move only changes its path. It is looked up
-again once a day, and when the URL of an item has a different path. Archived projects are skipped. A project that
+Once a project is known, its lists are read by the forge's id, so a rename or a move only changes its path. It is looked
+up again once a day, and when the URL of an item has a different path; where names belong to projects, a name that was
+taken over by another project is refused. Archived projects are skipped. A project that
 matches several groups and names is chosen once. The items of a project are not read here.
 """
 
@@ -28,7 +29,13 @@ from tidelore.core.references import match_one
 from tidelore.engine.crashpoint import Seam
 from tidelore.sources.ports import RESOURCES, TOPICS, ProjectSource, TopicSource
 from tidelore.store.database.port import Database
-from tidelore.store.mirror.projects import ProjectRow, find_configured, find_remote, save_project
+from tidelore.store.mirror.projects import (
+    ProjectRow,
+    check_identity,
+    find_configured,
+    find_remote,
+    store_repository,
+)
 from tidelore.store.work.session import Session
 from tidelore.sync.report import ScopeKey
 
@@ -75,13 +82,28 @@ async def resolve_project(
     try:
         return await refresh_project(session, source, known)
     except RemoteNotFound:
-        # The known id is gone; the project may have been recreated under the same name.
-        return await look_up(session, source, configured)
+        return await find_again(session, source, known)
 
 
 async def refresh_project(session: Session, source: ProjectSource, known: ProjectRow) -> ProjectRow:
-    """Fetch a project by its id and store its current name and path."""
-    return _save(session, source, known.configured, await source.resolve(str(known.remote_id)))
+    """Fetch a known project and store its current name and path.
+
+    Raises RepositoryReplaced if its name was taken over, on a forge where names belong to projects.
+    """
+    record = await source.resolve(known.path if source.owns_names else known.remote_id)
+    if source.owns_names:
+        check_identity(known, record.remote_id)
+    return _save(session, source, known.configured, record)
+
+
+async def find_again(session: Session, source: ProjectSource, known: ProjectRow) -> ProjectRow:
+    """Fetch the project that has the name of a known one whose id was not found: it may have been recreated.
+
+    Raises RepositoryReplaced where names belong to projects.
+    """
+    if source.owns_names:
+        return await refresh_project(session, source, known)
+    return await look_up(session, source, known.configured)
 
 
 async def look_up(session: Session, source: ProjectSource, configured: str) -> ProjectRow:
@@ -172,8 +194,9 @@ def _says_the_same(known: ProjectRow, configured: str, listed: ProjectRecord) ->
 
 
 def _save(session: Session, source: ProjectSource, configured: str, record: ProjectRecord) -> ProjectRow:
+    database, now = session.shop.database, session.shop.clock.now_ms()
     with session.writing() as tx:
-        project = save_project(tx, source.name, configured, record, session.shop.clock.now_ms())
+        project = store_repository(tx, database, source.name, configured, record, now)
     session.shop.seam(Seam.PROJECT_RESOLVED)
     return project
 

@@ -64,6 +64,7 @@ class GitHubSource:
         }
     )
     feeds: Mapping[str, str] = MappingProxyType({"issue_comments": ISSUE_COMMENT, "review_comments": REVIEW_COMMENT})
+    owns_names = True
 
     def __init__(
         self,

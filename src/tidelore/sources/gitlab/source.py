@@ -36,6 +36,7 @@ class GitLabSource:
         }
     )
     feeds: Mapping[str, str] = MappingProxyType({})
+    owns_names = False
 
     def __init__(
         self, host: GitLabHost, door: GitLabClient | TideloreError, config: Config, clock: Clock, *, signed_in: bool
@@ -65,7 +66,7 @@ class GitLabSource:
             parts.append(f"{self._client.remaining:,} requests left")
         return Greeting(", ".join(parts), skew_of(response, self._clock.now_ms()))
 
-    async def resolve(self, configured: str) -> ProjectRecord:
+    async def resolve(self, configured: str | int) -> ProjectRecord:
         return await self._client.project(configured)
 
     async def group(self, path: str) -> Sequence[ProjectRecord]:

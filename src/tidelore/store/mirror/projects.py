@@ -1,12 +1,14 @@
 """Stores projects and repositories (table `projects`).
 
-Identity is the forge's id; a path may change.
+Identity is the forge's id; a path may change. A renamed repository keeps its id, and its old name may be taken by
+another one: `check_identity` refuses that one.
 """
 
 from __future__ import annotations
 
 from msgspec import Struct
 
+from tidelore.core.errors import RepositoryReplaced
 from tidelore.core.model import ProjectRecord
 from tidelore.core.references import match_one
 from tidelore.store.database.port import Database, Transaction
@@ -76,6 +78,42 @@ def rename_repository(tx: Transaction, project: ProjectRow, path: str) -> None:
             {name: params[name] for name in ("path", "source", "old", "size")},
         )
     tx.execute("UPDATE projects SET path = :path WHERE id = :id", {"path": path, "id": project.id})
+
+
+def store_repository(
+    tx: Transaction, database: Database, source: str, configured: str, record: ProjectRecord, now_ms: int
+) -> ProjectRow:
+    """Store a repository; if it was renamed, also update the rows that contain its name."""
+    known = find_remote(database, source, record.remote_id)
+    if known is not None and known.path != record.path:
+        rename_repository(tx, known, record.path)
+    return save_project(tx, source, configured, record, now_ms)
+
+
+def check_identity(project: ProjectRow, remote_id: int, name: str | None = None) -> None:
+    """Raise RepositoryReplaced if `name`, by default the current name, now belongs to another repository."""
+    if remote_id != project.remote_id:
+        if name is not None and name != project.path:
+            raise RepositoryReplaced(
+                f"{name} on {project.source} is another repository now (id {remote_id}); {project.path} (id"
+                f" {project.remote_id}), which had that name before, is still followed",
+                fix=f"change the name in the configuration to {project.path}; to follow the other repository instead,"
+                f" run `lore sources accept {project.source} {project.configured}`",
+                reason="replaced",
+                project=project.path,
+                known_id=project.remote_id,
+                found_id=remote_id,
+            )
+        raise RepositoryReplaced(
+            f"{name or project.path} on {project.source} is another repository now (id {remote_id}, known is"
+            f" {project.remote_id}); nothing was read or written",
+            fix=f"correct the name in the configuration; to follow the other repository from now on, run"
+            f" `lore sources accept {project.source} {project.configured}`",
+            reason="replaced",
+            project=project.path,
+            known_id=project.remote_id,
+            found_id=remote_id,
+        )
 
 
 def set_configured(tx: Transaction, project: ProjectRow, configured: str) -> None:
