@@ -65,7 +65,7 @@ def test_no_message_advises_to_ingest_one_list(home: Path) -> None:
 
 def test_init_writes_to_the_given_path(desk: Desk, home: Path) -> None:
     desk.config.unlink()
-    assert desk.robot("init").data == {"path": str(desk.config), "projects": []}
+    assert desk.robot("init").data == {"path": str(desk.config), "projects": [], "repos": []}
     assert not (home / ".config").exists()
 
 
