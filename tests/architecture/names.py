@@ -36,6 +36,7 @@ KNOWN: dict[str, frozenset[str]] = {
             # Commands that poll it, audit it, or accept a repository under a known name.
             *("app.auditing", "app.console", "app.mirroring", "app.sources", "app.syncing"),
             *("cli.audit", "cli.poll", "cli.sync"),
+            "cli.setup",  # what `lore init` writes
             *("core.extras", "core.redaction"),  # an extra, and the form of its tokens
         }
     ),

@@ -11,15 +11,22 @@ other forges are passed in, because they are declared with their sources, which 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
-from itertools import groupby
 from types import GenericAlias, MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import Meta, Struct, field
 
+from tidelore.core.config_checks import (
+    allowed_users,
+    check_allowed_users,
+    check_app,
+    check_hosts,
+    check_overrides,
+    check_repos,
+)
 from tidelore.core.errors import ConfigError
 
 Positive = Annotated[float, Meta(gt=0, le=1e9)]
@@ -36,7 +43,6 @@ Variable = Annotated[str, Meta(pattern=r"^(?!gh[a-z]_|github_pat_)([A-Za-z_][A-Z
 
 # A variable name; with a star at the end, every name with that prefix.
 VariablePattern = Annotated[str, Meta(pattern=r"^(?!gh[a-z]_|github_pat_)[A-Za-z_][A-Za-z0-9_]*\*?$")]
-ASSOCIATIONS = ("@owner", "@member", "@collaborator", "@contributor", "@author")
 ALLOWED_USERS = ("@owner", "@member", "@collaborator")
 HANDLER_ENV = ("PATH", "HOME", "LANG", "TERM", "LORE_*")
 
@@ -159,7 +165,7 @@ class ProjectHost(Host, frozen=True):
         )
 
     def check(self, where: str, file: str) -> None:
-        _check_overrides(self, f"{where}.overrides", file)
+        check_overrides(self, f"{where}.overrides", file)
 
 
 class GitLabHost(ProjectHost, frozen=True):
@@ -244,10 +250,10 @@ class GitHubHost(Host, frozen=True):
         return ForgeHost(self.kind, self.name, self.base_url, web_url, repos, self.orgs, self.include_archived, "#")
 
     def check(self, where: str, file: str) -> None:
-        _check_repos(self, f"{where}.repos", file)
-        _check_app(self, where, file)
-        for key, listed in _allowed_users(self, where):
-            _check_allowed_users(listed, key, file)
+        check_repos(self, f"{where}.repos", file)
+        check_app(self, where, file)
+        for key, listed in allowed_users(self, where):
+            check_allowed_users(listed, key, file)
 
 
 class RepoSettings(Struct, frozen=True, kw_only=True):
@@ -429,7 +435,7 @@ def parse_config(tree: dict[str, Any], file: str = "<memory>", tables: HostTable
     )
     if hosts:
         config = msgspec.structs.replace(config, others=hosts)
-    _check_hosts(config, file)
+    check_hosts(all_hosts(config), file)
     if config.embedding.chunk_overlap >= config.embedding.chunk_words:
         key = "embedding.chunk_overlap"
         said = f"{file}: {key}: must be smaller than chunk_words ({config.embedding.chunk_words})"
@@ -625,126 +631,3 @@ def _unknown_key(key: str, valid: list[str], file: str) -> ConfigError:
     nearest = f"{table}{near[0]}" if near else None
     fix = f"did you mean {nearest}?" if nearest else f"valid here: {', '.join(sorted(valid))}"
     return ConfigError(f"{file}: unknown key {key}", fix=fix, file=file, key=key, nearest=nearest)
-
-
-def _check_hosts(config: Config, file: str) -> None:
-    """Reject what the types cannot express: invalid URLs, and two hosts with the same name."""
-    hosts = [
-        (f"{kind}[{place}]", host)
-        for kind, group in groupby(all_hosts(config), key=lambda host: host.kind)
-        for place, host in enumerate(group)
-    ]
-    names: dict[str, str] = {}
-    for where, host in hosts:
-        name = host.name
-        if not _is_address(host.base_url):
-            # Do not repeat the value: it may contain a password.
-            raise ConfigError(
-                f"{file}: {where}.base_url: not an http(s) URL",
-                fix='write it like "https://gitlab.example.com"',
-                file=file,
-                key=f"{where}.base_url",
-            )
-        if name in names:
-            raise ConfigError(
-                f"{file}: {where}.name: {name!r} is already used by {names[name]}",
-                fix="give each host a different name",
-                file=file,
-                key=f"{where}.name",
-            )
-        names[name] = where
-    for where, host in hosts:
-        host.check(where, file)
-
-
-def _check_overrides(host: ProjectHost, where: str, file: str) -> None:
-    """Reject an override that would be ignored: a duplicate, or one for a project that is not mirrored."""
-    seen: dict[str, str] = {}
-    for index, entry in enumerate(host.overrides):
-        key = f"{where}[{index}].project"
-        if entry.project in seen:
-            raise ConfigError(
-                f"{file}: {key}: {entry.project!r} already has overrides in {seen[entry.project]}",
-                fix="merge the two tables",
-                file=file,
-                key=key,
-            )
-        # The projects of a group are not known here, so a name is certainly wrong only if there are no groups.
-        if not host.groups and entry.project not in host.projects:
-            raise ConfigError(
-                f"{file}: {key}: {entry.project!r} is not a project of this host",
-                fix="use a path listed under `projects`",
-                file=file,
-                key=key,
-            )
-        seen[entry.project] = f"{where}[{index}]"
-
-
-def _check_repos(host: GitHubHost, where: str, file: str) -> None:
-    """Reject invalid repository names and duplicates."""
-    seen: dict[str, str] = {}
-    for index, repo in enumerate(host.repos):
-        key = f"{where}[{index}].name"
-        owner, slash, name = repo.name.partition("/")
-        if not (owner and slash and name) or "/" in name or repo.name != "".join(repo.name.split()):
-            raise ConfigError(
-                f"{file}: {key}: could not parse {repo.name!r} as a repository",
-                fix='use the form "owner/repo"',
-                file=file,
-                key=key,
-            )
-        if repo.name.casefold() in seen:
-            raise ConfigError(
-                f"{file}: {key}: {repo.name!r} is already listed in {seen[repo.name.casefold()]}",
-                fix="merge the two tables",
-                file=file,
-                key=key,
-            )
-        seen[repo.name.casefold()] = f"{where}[{index}]"
-
-
-def _allowed_users(host: GitHubHost, where: str) -> list[tuple[str, Sequence[str]]]:
-    lists = [(f"{where}.allowed_users", host.allowed_users)]
-    own = [(f"{where}.repos[{at}].allowed_users", repo.allowed_users) for at, repo in enumerate(host.repos)]
-    return [*lists, *((key, names) for key, names in own if names is not None)]
-
-
-def _check_allowed_users(names: Sequence[str], key: str, file: str) -> None:
-    """Reject an unknown association (`@...`), because it would match no user."""
-    unknown = next((name for name in names if name.startswith("@") and name.casefold() not in ASSOCIATIONS), None)
-    if unknown is not None:
-        raise ConfigError(
-            f"{file}: {key}: {unknown!r} is not an association",
-            fix=f"write logins without @, or use one of: {', '.join(ASSOCIATIONS)}",
-            file=file,
-            key=key,
-        )
-
-
-def _check_app(host: GitHubHost, where: str, file: str) -> None:
-    """Reject an incomplete GitHub App: its id, its installation and its key are only valid together."""
-    parts = {
-        "app_id": host.app_id,
-        "installation_id": host.installation_id,
-        "private_key_file": host.private_key_file,
-    }
-    missing = [name for name, value in parts.items() if not value]
-    if missing and len(missing) < len(parts):
-        raise ConfigError(
-            f"{file}: {where}.{missing[0]}: a GitHub App needs app_id, installation_id and private_key_file",
-            fix=f"set {missing[0]}, or remove the others to authenticate with a token",
-            file=file,
-            key=f"{where}.{missing[0]}",
-        )
-
-
-def _is_address(text: str) -> bool:
-    from urllib.parse import urlsplit
-
-    try:
-        parts = urlsplit(text)
-        _ = parts.port
-    except ValueError:
-        return False
-    plain = parts.username is None and not parts.query and not parts.fragment
-    return parts.scheme in {"http", "https"} and bool(parts.hostname) and plain
