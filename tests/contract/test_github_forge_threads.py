@@ -9,7 +9,7 @@ import pytest
 from tests.contract.github_bench import REPO, Bench, pull_children, serving
 from tests.contract.github_truth import pull_node, records, repo_id, shown, true_threads
 
-from tidelore.core.errors import AccessRefused, RateLimited, RemoteTransient
+from tidelore.core.errors import AccessRefused, QueryLimited, RemoteTransient
 from tidelore.engine.ports import ListRequest
 from tidelore.sources.github.source import GitHubSource
 from tidelore_world.github.payloads import node_id
@@ -137,7 +137,7 @@ def test_exhausted_points_stop_graphql_and_not_rest(bench: Bench, kind: str) -> 
         await pull_children(source, "threads", [pull_node(bench, bench.number)])
         assert source.graphql.spent > 0
         assert source.graphql.remaining == 0
-        with pytest.raises(RateLimited) as caught:
+        with pytest.raises(QueryLimited) as caught:
             await pull_children(source, "threads", [pull_node(bench, bench.number)])
         await source.pull_list(repo_id(bench)).fetch(ListRequest())
         return caught.value.retry_after_seconds, source.remaining

@@ -11,7 +11,8 @@ can help. The tree branches by who has to act:
     │   └── NotFound                   exit 6   not in the local copy or the configuration
     ├── RemoteError                    exit 1   a remote system failed
     │   ├── RemoteTransient            exit 1   a retry can help
-    │   │   └── RateLimited            exit 5
+    │   │   ├── RateLimited            exit 5
+    │   │   └── QueryLimited           exit 5
     │   └── RemotePermanent            exit 1   a retry cannot help
     │       ├── CredentialsRejected    exit 4
     │       ├── RemoteNotFound         exit 6
@@ -157,6 +158,13 @@ class RateLimited(RemoteTransient):
     """The server asked for a longer pause than a run may wait."""
 
     code = "RATE_LIMITED"
+    exit_code = 5
+
+
+class QueryLimited(RemoteTransient):
+    """The limit for queries is exhausted. Other requests have a limit of their own and go on."""
+
+    code = "QUERY_LIMITED"
     exit_code = 5
 
 

@@ -18,7 +18,7 @@ from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-from tidelore.core.errors import CredentialsRejected, RateLimited, RemoteError, RemoteNotFound
+from tidelore.core.errors import CredentialsRejected, QueryLimited, RateLimited, RemoteError, RemoteNotFound
 from tidelore.core.model import Rejected
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.ports import Pages, Parent, R_contra
@@ -205,7 +205,7 @@ class ChildSync(Generic[C]):
         tally = self.tally
         try:
             children = await read_lists(self._lists_of(parent), self._max_bytes)
-        except (CredentialsRejected, RateLimited):
+        except (CredentialsRejected, RateLimited, QueryLimited):
             raise
         except RemoteError as error:
             if is_refusal(error):

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from tidelore.core.concurrency import gather
 from tidelore.core.config import Sync, sync_settings
-from tidelore.core.errors import CredentialsRejected, RateLimited, RemoteError
+from tidelore.core.errors import CredentialsRejected, QueryLimited, RateLimited, RemoteError
 from tidelore.core.model import ChildRecord, Scope, StatusRecord
 from tidelore.core.progress import OnProgress, Progress, silent
 from tidelore.engine.child_sync import ChildSync, ChildTally
@@ -127,7 +127,7 @@ class ProjectChildren:
     """Reads one kind of children of one project; `child` receives the results.
 
     `left`: the time was up before the children of all parents were read. `is_paused`: the server refuses this kind for
-    the whole project, and the pause before the next attempt is not over.
+    the whole project, and the pause before the next attempt is not over. `limited`: the limit for queries was reached.
     """
 
     def __init__(
@@ -146,6 +146,7 @@ class ProjectChildren:
         self._child = child
         self._is_over = is_over
         self.left = False
+        self.limited: QueryLimited | None = None
         self._settings = sync_settings(shop.config, target.source.name, target.configured)
         parents = family_of(target.source, target.resource).kind
         refused = find_refusal(shop.database, parents, child.kind, project.id)
@@ -185,7 +186,14 @@ class ProjectChildren:
             yield from batch
 
     async def _read(self, work: ChildSync[ChildRecord], parents: Iterable[Parent]) -> int:
-        await work.read(takewhile(self._goes_on, parents))
+        try:
+            await work.read(takewhile(self._goes_on, parents))
+        except QueryLimited as error:
+            # Kinds that are read by other requests go on; this one stays due.
+            self.limited = error
+            tally = self._child.tally
+            tally.failed += max(1, self._child.due - tally.fetched - tally.waiting - tally.failed)
+            _LOG.warning("%s: failed to fetch %s: %s", self._project.path, self._child.kind, error.message)
         self._child.unavailable = work.unavailable
         return work.gone
 

@@ -128,7 +128,9 @@ async def _read_kind(session: Session, one: SyncedItem, kind: str, stopped: dict
     except (StorageFailed, IntegrityError) as error:
         one.outcome.fail(stage, "WRITE_ERROR", error.message)
     else:
-        if gone:
+        if children.limited is not None:
+            one.outcome.fail(stage, code_of(children.limited), children.limited.message)
+        elif gone:
             one.outcome.fail(stage, NOT_FOUND, "deleted on the server while it was being fetched")
         elif child.tally.failed or child.tally.quarantined:
             why = children.writer.last_failure(one.parent)

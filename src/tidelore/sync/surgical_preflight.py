@@ -22,6 +22,7 @@ from tidelore.core.errors import (
     CredentialsMissing,
     CredentialsRejected,
     NotFound,
+    QueryLimited,
     RateLimited,
     RemoteError,
     RemoteNotFound,
@@ -311,7 +312,7 @@ def code_of(error: TideloreError) -> str:
     """Return the failure code of an error."""
     if isinstance(error, CredentialsRejected | CredentialsMissing):
         return "AUTH_FAILED"
-    if isinstance(error, RateLimited):
+    if isinstance(error, RateLimited | QueryLimited):
         return "RATE_LIMITED"
     if isinstance(error, RemoteNotFound):
         return NOT_FOUND

@@ -19,6 +19,7 @@ EXIT_CODES = {
     "REMOTE_FAILED": 1,
     "REMOTE_UNAVAILABLE": 1,
     "RATE_LIMITED": 5,
+    "QUERY_LIMITED": 5,
     "REMOTE_REFUSED": 1,
     "CREDENTIALS_REJECTED": 4,
     "REMOTE_NOT_FOUND": 6,
@@ -74,6 +75,7 @@ def test_only_temporary_errors_are_retryable() -> None:
     assert retryable == {
         "REMOTE_UNAVAILABLE",
         "RATE_LIMITED",
+        "QUERY_LIMITED",
         "LOCK_HELD",
         "LEASE_LOST",
         "PARTIAL_SUCCESS",

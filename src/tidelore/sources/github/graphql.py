@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from tidelore.core.clock import parse_instant
-from tidelore.core.errors import AccessRefused, RateLimited, RemoteNotFound, RemotePermanent, RemoteTransient
+from tidelore.core.errors import AccessRefused, QueryLimited, RemoteNotFound, RemotePermanent, RemoteTransient
 from tidelore.http.client import OVERLOADED
 from tidelore.http.limits import whole_number
 from tidelore.http.response import Response
@@ -122,6 +122,7 @@ class GraphQlClient:
         self._client = client
         self._signed_in = signed_in
         self._sizes: dict[str, PageSize] = {}
+        self._exhausted: QueryLimited | None = None
         self.spent = 0
         """The points that all queries of this client have cost."""
         self.remaining: int | None = None
@@ -151,6 +152,8 @@ class GraphQlClient:
         """
         self._require_token()
         while True:
+            if self._exhausted is not None:
+                raise self._exhausted
             size = self.size(route, size)
             smaller = size.smaller()
             content = {"query": document, "variables": variables(size)}
@@ -212,19 +215,21 @@ class GraphQlClient:
                 raise RemotePermanent(f"the server refused the query: {said}", status=response.status, reason="graphql")
         return frozenset(hidden)
 
-    def _limited(self, said: str, response: Response) -> RateLimited:
+    def _limited(self, said: str, response: Response) -> QueryLimited:
         reset = whole_number(response.headers.get("x-ratelimit-reset"))
         wait = None
         if reset is not None and response.server_at is not None:
             self.remaining, self.reset_at = 0, reset * 1000
             wait = max(1.0, reset - response.server_at / 1000)
-        return RateLimited(
+        # Kept, so that nothing more is asked for in vain; a run that begins later has a new client.
+        self._exhausted = QueryLimited(
             f"the GraphQL rate limit is exhausted: {said}",
             status=response.status,
             reason="rate_limit",
             retry_after_seconds=wait,
             fix="run the command again later; it continues where it stopped",
         )
+        return self._exhausted
 
     def _count(self, data: Raw) -> None:
         """Keep what the query cost and what is left; an answer without it changes nothing."""
