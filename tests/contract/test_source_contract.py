@@ -7,21 +7,43 @@ knows it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from tests.contract.source_houses import HOUSES, PROJECT, SourceHouse
 from tests.properties.inprocess import Reaper
-from tests.toy.source import TOY
+from tests.toy.source import TOY, ToyHost, open_toy
 
 from tidelore.app.searching import SearchQuestion, search
+from tidelore.core.config import GitHubHost, GitLabHost, Host
 from tidelore.engine.crashpoint import Seam
-from tidelore.sources.registry import also
+from tidelore.sources.github.source import open_github
+from tidelore.sources.gitlab.source import open_gitlab
+from tidelore.sources.ports import ProjectSource, Wiring
+from tidelore.sources.registry import also, forges
 
 SETTLED_SECONDS = 120
 """After this long without changes all comments count as read."""
+H = TypeVar("H", bound=Host)
 Build = Callable[..., SourceHouse]
+
+
+Open = Callable[[H, Wiring], AbstractAsyncContextManager[ProjectSource]]
+
+
+def checked(open_host: Open[H], table: type[H]) -> tuple[object, type[Host]]:
+    """Let the type checker compare the function of a forge with the protocol: the registry knows only its path."""
+    return open_host, table
+
+
+OPENERS = (checked(open_gitlab, GitLabHost), checked(open_github, GitHubHost), checked(open_toy, ToyHost))
+
+
+def test_the_registry_leads_to_the_functions_that_are_checked_by_their_types() -> None:
+    with also(TOY):
+        assert tuple((forge.function, forge.table) for forge in forges()) == OPENERS
 
 
 @pytest.fixture(params=sorted(HOUSES))

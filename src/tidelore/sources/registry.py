@@ -36,11 +36,12 @@ class Forge(Struct, frozen=True):
     table: type[Host]
     opener: str
 
-    def open(self, host: Host, wiring: Wiring) -> Opened:
-        """Import the source and open one of its hosts."""
+    @property
+    def function(self) -> Callable[[Host, Wiring], Opened]:
+        """The function, imported."""
         module, _, name = self.opener.partition(":")
         function: Callable[[Host, Wiring], Opened] = getattr(import_module(module), name)
-        return function(host, wiring)
+        return function
 
 
 _FORGES: dict[str, Forge] = {
@@ -51,6 +52,11 @@ _FORGES: dict[str, Forge] = {
     )
 }
 """A new forge is one more line."""
+
+
+def forges() -> tuple[Forge, ...]:
+    """Return every forge."""
+    return tuple(_FORGES.values())
 
 
 def host_tables() -> Mapping[str, type[Host]]:
@@ -72,7 +78,7 @@ def also(forge: Forge) -> Iterator[None]:
 
 def open_host(host: Host, wiring: Wiring) -> Opened:
     """Open one host; a host without a token is closed."""
-    return _FORGES[host.kind].open(host, wiring)
+    return _FORGES[host.kind].function(host, wiring)
 
 
 async def open_hosts(hosts: Sequence[ForgeHost], wiring: Wiring, stack: AsyncExitStack) -> list[ProjectSource]:
