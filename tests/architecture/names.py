@@ -34,7 +34,7 @@ KNOWN: dict[str, frozenset[str]] = {
             *("app.feedback_events", "app.feedback_jobs", "app.feedback_polling"),
             *("store.mirror.cursors", "store.mirror.projects"),  # the scopes of its comment lists
             # Commands that poll it, audit it, or accept a repository under a known name.
-            *("app.auditing", "app.console", "app.mirroring", "app.sources", "app.syncing"),
+            *("app.auditing", "app.console", "app.sources", "app.syncing"),
             *("cli.audit", "cli.poll", "cli.sync"),
             "cli.setup",  # what `lore init` writes
             *("core.extras", "core.redaction"),  # an extra, and the form of its tokens

@@ -17,6 +17,11 @@ from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database
 from tidelore.store.mirror.parents import ISSUES
 
+REGISTRY = """
+import json, sys
+from tidelore.sources.registry import host_tables
+json.dump([sorted(host_tables()), sorted(sys.modules)], sys.stderr)
+"""
 HEAVY = frozenset(
     {
         "httpx2",
@@ -143,3 +148,11 @@ def test_the_version_is_printed_before_anything_is_imported(tmp_path: Path) -> N
     )
     assert done.stdout.startswith("lore ")
     assert {"click", "msgspec", "apsw"} & set(json.loads(done.stderr)) == set()
+
+
+def test_the_tables_of_all_forges_are_known_without_loading_a_source() -> None:
+    done = subprocess.run([sys.executable, "-c", REGISTRY], capture_output=True, text=True, check=True)
+    tables, modules = json.loads(done.stderr)
+    assert tables == ["github", "gitlab"]
+    assert [name for name in modules if name.startswith("tidelore.sources.")] == ["tidelore.sources.registry"]
+    assert HEAVY & {*modules, *(name.rpartition(".")[0] for name in modules)} <= {"tidelore.sources"}

@@ -247,11 +247,9 @@ async def diagnose(app: App) -> list[Finding]:
     from tidelore.sync.diagnosis import examine
 
     wiring = app.wiring(lambda _metric: None)
-    polled = {host.name for host in app.config.github}
     findings: list[Finding] = []
     for host in all_hosts(app.config):
-        check = _identity_check(app, host.name) if host.name in polled else None
-        findings += await examine(open_host(host, wiring), host, check)
+        findings += await examine(open_host(host, wiring), host, _identity_check(app, host.name))
     return findings
 
 

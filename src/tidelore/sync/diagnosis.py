@@ -56,11 +56,12 @@ def _clock(subject: str, greeting: Greeting) -> list[Finding]:
 async def examine(
     opening: AbstractAsyncContextManager[ProjectSource],
     host: Host,
-    check: Callable[[str, int], None] | None = None,
+    check: Callable[[str, int], None],
 ) -> list[Finding]:
     """Check the credentials for a host, and each configured project and group.
 
-    `check` raises RemoteError when a configured name does not belong to the project that is stored under it.
+    `check` raises RemoteError when a configured name does not belong to the project that is stored under it. It is
+    called where names belong to projects.
     """
     findings: list[Finding] = []
     subject = f"{host.name} ({host.base_url})"
@@ -76,13 +77,11 @@ async def examine(
     return findings
 
 
-async def _project(
-    source: ProjectSource, configured: str, host: Host, check: Callable[[str, int], None] | None
-) -> Finding:
+async def _project(source: ProjectSource, configured: str, host: Host, check: Callable[[str, int], None]) -> Finding:
     subject = f"{source.name} {configured}"
     try:
         found = await source.resolve(configured)
-        if check is not None:
+        if source.owns_names:
             check(configured, found.remote_id)
     except RemoteError as error:
         return trouble(subject, error)
