@@ -1,4 +1,4 @@
-"""The reference pages as data: sections with their tables and field lists. Owns reading Markdown, judges nothing."""
+"""The reference pages as data: sections with their tables. Owns reading Markdown, judges nothing."""
 
 from __future__ import annotations
 
@@ -24,18 +24,6 @@ def rows(text: str) -> list[list[str]]:
     """Return the rows of the first table, without its head."""
     lines = [line for line in text.splitlines() if line.startswith("|")]
     return [[cell.strip().replace(r"\|", "|") for cell in _CELL.split(line)[1:-1]] for line in lines[2:]]
-
-
-def fields(text: str) -> set[str]:
-    """Return the paths of a ```fields block."""
-    return set(field_lines(text))
-
-
-def field_lines(text: str) -> dict[str, str]:
-    """Return the paths of a ```fields block with their meaning, in its order."""
-    block = re.search(r"^```fields\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
-    lines = block.group(1).splitlines() if block else []
-    return {path: meaning.strip() for path, _, meaning in (line.partition(" ") for line in lines)}
 
 
 def code(cell: str) -> str:

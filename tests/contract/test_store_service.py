@@ -10,7 +10,7 @@ from tests.support.manual_clock import ManualClock
 
 from tidelore.core.process import ProcessIdentity, is_dead
 from tidelore.engine.lease import acquire
-from tidelore.service.metrics import REGISTRY, export_all
+from tidelore.service.metrics import REGISTRY, collect_all, render
 from tidelore.service.status import LEASE, read_overview, read_service
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.documents import mark
@@ -87,7 +87,9 @@ def test_waiting_work_is_counted(database: Database, clock: ManualClock) -> None
 def test_all_metrics_are_parsed_by_the_prometheus_client(database: Database, clock: ManualClock) -> None:
     save_budgets(database, [BudgetRow("hub", 10, None, clock.now_ms())])
     save_jobs(database, [POLL, STREAM, replace(POLL, name='odd "name" \\ \n', requests=5)])
-    families = {family.name: family for family in text_string_to_metric_families(export_all(database, clock.now_ms()))}
+    families = {
+        family.name: family for family in text_string_to_metric_families(render(collect_all(database, clock.now_ms())))
+    }
     for metric in REGISTRY:
         family = families[metric.name.removesuffix("_total") if metric.kind == "counter" else metric.name]
         assert family.type == metric.kind
@@ -119,6 +121,6 @@ def test_a_rate_limit_is_shown_until_it_is_reset(database: Database, clock: Manu
         "lab": 7,
     }
     assert list(read_service(database, now + 60_000).budgets) == ["lab"]
-    families = {found.name: found for found in text_string_to_metric_families(export_all(database, now))}
+    families = {found.name: found for found in text_string_to_metric_families(render(collect_all(database, now)))}
     left = {sample.labels["source"]: sample.value for sample in families["lore_source_requests_left"].samples}
     assert left == {"hub": 3999, "lab": 7}

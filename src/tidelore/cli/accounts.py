@@ -39,7 +39,6 @@ from tidelore.app.accounts import (
 )
 from tidelore.app.wiring import App
 from tidelore.cli.command import Invocation, LoreCommand, LoreGroup, global_options, invocation_of
-from tidelore.cli.output.logs import set_up_logging
 from tidelore.cli.output.render import Output, instant, plural, when
 from tidelore.cli.output.table import Column, fields, on_terminal, table
 from tidelore.core.clock import SystemClock, describe_age
@@ -213,11 +212,7 @@ def refresh_command(ctx: click.Context, names: tuple[str, ...]) -> Output:
 
 
 def _follow(invocation: Invocation, follow: Callable[[App], FollowedAccounts]) -> Output:
-    app = invocation.app()
-    set_up_logging(
-        app.config, verbose=invocation.choices.verbose, quiet=invocation.choices.quiet or invocation.choices.robot
-    )
-    found = follow(app)
+    found = follow(invocation.logged_app())
     lines = [f"Following {one_line(account.handle)} ({account.did})" for account in found.added]
     lines += [f"{one_line(account.handle)}: already followed" for account in found.known]
     lines += [f"{one.place}: {one.error}" for one in found.unresolved]

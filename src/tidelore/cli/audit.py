@@ -22,7 +22,6 @@ from tidelore.app.auditing import (
 )
 from tidelore.app.reports import MirrorRun
 from tidelore.cli.command import LoreCommand, invocation_of
-from tidelore.cli.feedback_events import logged_app
 from tidelore.cli.output.render import Output, ago, instant, plural
 from tidelore.cli.output.runs import progress, scrub_lines
 from tidelore.cli.output.table import Column, table
@@ -46,7 +45,7 @@ def scrub_command(ctx: click.Context, everything: bool, budget: int, project: st
     one of them does not need goes to the other. A post is marked as deleted only if the account's own server says that
     it does not exist; an account that cannot be reached keeps its posts.
     """
-    app = logged_app(invocation_of(ctx))
+    app = invocation_of(ctx).logged_app()
     run, error = scrub(app, budget=None if everything else budget, project=project, force=force)
     return Output(run, scrub_lines(run), error)
 
@@ -76,7 +75,7 @@ def audit_command(ctx: click.Context, /, source: str, project: str | None, **wan
     With --repair, corrects differences with a sync and a full verification, then compares again.
     """
     invocation = invocation_of(ctx)
-    app = logged_app(invocation)
+    app = invocation.logged_app()
     sources = tuple(dict.fromkeys((*SOURCES, *(host.kind for host in app.config.others))))
     if source not in sources:
         raise UserError(f"cannot audit {source!r}", fix=f"use one of: {', '.join(sources)}", source=source)

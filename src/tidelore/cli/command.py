@@ -57,6 +57,14 @@ class Invocation:
             load_settings(choices.config), os.environ, db=choices.db, seam=choices.seam, on_reading=choices.note_synced
         )
 
+    def logged_app(self) -> App:
+        """Return the application, with logs set up for a command that uses the network."""
+        from tidelore.cli.output.logs import set_up_logging
+
+        app, choices = self.app(), self.choices
+        set_up_logging(app.config, verbose=choices.verbose, quiet=choices.quiet or choices.robot)
+        return app
+
     @property
     def interactive(self) -> bool:
         """Whether progress may be drawn: only on a terminal, not with --quiet or --robot."""

@@ -27,7 +27,6 @@ from tidelore.cli.feedback_events import (
     REPO,
     ack_command,
     comment_command,
-    logged_app,
     nack_command,
     next_command,
     peek_command,
@@ -133,7 +132,7 @@ def track_command(ctx: click.Context, repo: str | None, pr: str | None, issue: s
     request. With --issue alone, the issue is tracked before its pull request exists and its comments become one batched
     event.
     """
-    return _output(start_tracking(logged_app(invocation_of(ctx)), repo, pr, issue), "is tracked")
+    return _output(start_tracking(invocation_of(ctx).logged_app(), repo, pr, issue), "is tracked")
 
 
 @click.command("untrack", cls=LoreCommand, example="lore feedback untrack --pr 12", answer=Tracking)
@@ -160,7 +159,7 @@ def resume_command(ctx: click.Context, repo: str | None, pr: str, head_sha: str 
     It must be open again on GitHub. Comments posted meanwhile are read as far back as
     comment_fetch_safe_backfill_seconds.
     """
-    return _output(resume_tracking(logged_app(invocation_of(ctx)), repo, pr, head_sha), "is tracked again")
+    return _output(resume_tracking(invocation_of(ctx).logged_app(), repo, pr, head_sha), "is tracked again")
 
 
 @click.group(
@@ -203,7 +202,7 @@ def blocked_unblock_command(ctx: click.Context, repo: str | None, pr: str, head_
     Tracking continues from its current head, or from --head-sha. Comments posted while it was blocked are read by the
     next poll.
     """
-    return _output(unblock_pull(logged_app(invocation_of(ctx)), repo, pr, head_sha), "is tracked again")
+    return _output(unblock_pull(invocation_of(ctx).logged_app(), repo, pr, head_sha), "is tracked again")
 
 
 def _output(done: Tracking, told: str) -> Output:

@@ -26,9 +26,7 @@ from tidelore.app.feedback_events import (
     take_next,
 )
 from tidelore.app.feedback_tracking import Event
-from tidelore.app.wiring import App
 from tidelore.cli.command import Invocation, LoreCommand, invocation_of
-from tidelore.cli.output.logs import set_up_logging
 from tidelore.cli.output.render import Output, ago, plural, when
 from tidelore.cli.output.table import Column, on_terminal, table
 from tidelore.core.clock import SystemClock
@@ -75,18 +73,11 @@ def next_command(
     closed one only with --include-closed. Without --wait the result may be empty. Several consumers may run side by
     side.
     """
-    app = logged_app(invocation_of(ctx))
+    app = invocation_of(ctx).logged_app()
     found = take_next(app, repo, pr, wait=wait, timeout=timeout, poll=poll, include_closed=include_closed)
     if found.event is None:
         return Output(found, ["No events ready.", *_closed_lines(found.of_closed)])
     return Output(found, [*_event_lines(found.event), f"Lease {found.event.lease_id}"])
-
-
-def logged_app(invocation: Invocation) -> App:
-    """Return the application, with logs set up for a command that uses the network."""
-    app, choices = invocation.app(), invocation.choices
-    set_up_logging(app.config, verbose=choices.verbose, quiet=choices.quiet or choices.robot)
-    return app
 
 
 @click.command("peek", cls=LoreCommand, example="lore feedback peek --limit 5", answer=PendingEvents)
@@ -260,7 +251,7 @@ def comment_command(
 
 
 def _post(invocation: Invocation, request: ReplyRequest) -> Output:
-    posted, error = post_reply(logged_app(invocation), request)
+    posted, error = post_reply(invocation.logged_app(), request)
     row = posted.answer
     comment = f", comment {row.comment_id}" if row.comment_id else ""
     return Output(posted, [f"Reply {row.id} on {row.thread}: {row.status}{comment}"], error)

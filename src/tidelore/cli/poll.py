@@ -20,7 +20,6 @@ from tidelore.app.feedback_polling import (
 )
 from tidelore.app.reports import AccountsPlan, PolledAccount, PolledAccounts, StreamSummary
 from tidelore.cli.command import LoreCommand, LoreGroup, global_options, invocation_of
-from tidelore.cli.feedback_events import logged_app
 from tidelore.cli.output.render import Output, plural
 from tidelore.cli.output.runs import documents_line, progress
 from tidelore.core.text import one_line, shorten
@@ -56,7 +55,7 @@ def github_command(
         plan = plan_repositories(invocation.app(), request)
         return Output(plan, repos_plan_lines(plan))
     with progress(invocation) as on_progress:
-        found, error = poll_repositories(logged_app(invocation), request, on_progress)
+        found, error = poll_repositories(invocation.logged_app(), request, on_progress)
     lines = repos_lines(found)
     return Output(found, lines[-1:] if invocation.choices.quiet else lines, error)
 
@@ -158,7 +157,7 @@ def bluesky_command(ctx: click.Context, /, **wanted: Any) -> Output:
         plan = plan_followed(invocation.app(), request)
         return Output(plan, accounts_plan_lines(plan))
     with progress(invocation) as on_progress:
-        found, error = poll_followed(logged_app(invocation), request, on_progress)
+        found, error = poll_followed(invocation.logged_app(), request, on_progress)
     return Output(found, accounts_lines(found), error)
 
 
@@ -252,7 +251,7 @@ def stream_bluesky_command(ctx: click.Context, seconds: float | None, force: boo
     same time.
     """
     invocation = invocation_of(ctx)
-    app = logged_app(invocation)
+    app = invocation.logged_app()
     with progress(invocation) as on_progress:
         found, interrupted = stream_posts(app, seconds, on_progress, force=force, documents=not no_docs)
     return Output(found, _stream_lines(found), interrupted)

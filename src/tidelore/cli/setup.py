@@ -19,7 +19,6 @@ from tidelore.app.sources import (
     list_sources,
 )
 from tidelore.cli.command import LoreCommand, LoreGroup, global_options, invocation_of
-from tidelore.cli.feedback_events import logged_app
 from tidelore.cli.output.render import Output
 from tidelore.cli.output.table import Column, table
 from tidelore.core.config import config_path, parse_config
@@ -148,7 +147,7 @@ def doctor_command(ctx: click.Context, offline: bool) -> Output:  # noqa: FBT001
     """
     invocation = invocation_of(ctx)
     file = config_path(invocation.choices.config, os.environ)
-    found, problem = diagnose_setup(logged_app(invocation), file, offline=offline)
+    found, problem = diagnose_setup(invocation.logged_app(), file, offline=offline)
     lines = []
     for finding in found.findings:
         lines.append(f"{'ok ' if finding.ok else 'BAD'} {finding.subject}: {finding.detail}")
@@ -191,7 +190,7 @@ def accept_command(ctx: click.Context, source: str, path: str, force: bool) -> O
     REPOSITORY_REPLACED. Stored data of the former repository is kept under the name it has now and is no longer updated
     unless that name is configured.
     """
-    done = accept(logged_app(invocation_of(ctx)), source, path, force=force)
+    done = accept(invocation_of(ctx).logged_app(), source, path, force=force)
     name, former = one_line(done.configured), done.former
     if former is None:
         return Output(done, [f"{name} has the known id {done.remote_id}; nothing to accept."])

@@ -28,7 +28,6 @@ from tidelore.app.syncing import (
     run_sync,
 )
 from tidelore.cli.command import LoreCommand, invocation_of
-from tidelore.cli.feedback_events import logged_app
 from tidelore.cli.output.render import Output, plural
 from tidelore.cli.output.runs import (
     STAGE_NAMES,
@@ -99,7 +98,7 @@ def sync_command(ctx: click.Context, /, **wanted: Any) -> Output:
         plan = plan_sync(invocation.app(), request)
         return Output(plan, _items_plan_lines(plan) if isinstance(plan, ItemsPlan) else _plan_lines(plan))
     with progress(invocation) as on_progress:
-        outcome = run_sync(logged_app(invocation), request, on_progress)
+        outcome = run_sync(invocation.logged_app(), request, on_progress)
     return Output(outcome.answer, _outcome_lines(outcome, request), outcome.error)
 
 
@@ -185,7 +184,7 @@ def ingest_command(
     invocation = invocation_of(ctx)
     with progress(invocation) as on_progress:
         run, error = ingest(
-            logged_app(invocation),
+            invocation.logged_app(),
             resource,
             on_progress,
             project=project,
@@ -207,7 +206,7 @@ def generate_docs_command(ctx: click.Context, full: bool, force: bool) -> Output
     """
     invocation = invocation_of(ctx)
     with progress(invocation) as on_progress:
-        made, error = generate_documents(logged_app(invocation), on_progress, full=full, force=force)
+        made, error = generate_documents(invocation.logged_app(), on_progress, full=full, force=force)
     line = f"{plural(made.regenerated, 'document')} written, {made.unchanged:,} unchanged, {made.removed:,} removed"
     return Output(made, [line], error)
 
@@ -222,7 +221,7 @@ def embed_command(ctx: click.Context, full: bool) -> Output:  # noqa: FBT001
     """
     invocation = invocation_of(ctx)
     with progress(invocation) as on_progress:
-        made, error = compute_embeddings(logged_app(invocation), on_progress, full=full)
+        made, error = compute_embeddings(invocation.logged_app(), on_progress, full=full)
     lines = [f"{embed_line(made)} in {made.seconds:.1f} s"] if made.model else []
     lines += [f"note: {made.notice}"] if made.notice and error is None else []
     return Output(made, lines, error)

@@ -71,11 +71,6 @@ class MetricsCollector(Collector):
         return (family_of(metric, ()) for metric in (*FEEDBACK, *REGISTRY))
 
 
-def export_all(database: Database, now_ms: int) -> str:
-    """Return all metrics in the Prometheus text format."""
-    return render(collect_all(database, now_ms))
-
-
 def render(found: Iterable[tuple[Metric, Sequence[Sample]]]) -> str:
     """Return metrics with their samples in the Prometheus text format."""
     families = [family_of(metric, samples) for metric, samples in found]

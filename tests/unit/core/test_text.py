@@ -6,16 +6,14 @@ from typing import Any
 
 import pytest
 
-from tidelore.app.showing import ChangedFile
+from tidelore.app.showing import ChangedFile, NotePosition
 from tidelore.cli.output.conversations import describe_duration, describe_file
 from tidelore.core.text import block, harmless, one_line, shorten, width, without_hidden
-from tidelore.store.reading.conversations import NoteRow, place
 
 
 @pytest.mark.parametrize(
     ("position", "shown"),
     [
-        ({}, None),
         ({"new_path": "a.ts", "old_path": "a.ts", "new_line": 45}, "a.ts:45"),
         ({"new_path": "a.ts", "old_path": "a.ts", "new_line": 48, "range": (45, 48)}, "a.ts:45-48"),
         ({"new_path": "a.ts", "old_path": "a.ts", "new_line": 48, "range": (48, 48)}, "a.ts:48"),
@@ -28,12 +26,10 @@ from tidelore.store.reading.conversations import NoteRow, place
         ({"new_path": "logo.png", "old_path": "logo.png"}, "logo.png"),
     ],
 )
-def test_a_review_note_position_is_shown_as_path_and_lines(position: dict[str, Any], shown: str | None) -> None:
+def test_a_review_note_position_is_shown_as_path_and_lines(position: dict[str, Any], shown: str) -> None:
     start, end = position.pop("range", (None, None))
-    values: dict[str, Any] = dict.fromkeys(NoteRow.__struct_fields__)
-    values |= {f"position_{name}": value for name, value in position.items()}
-    values |= {"position_line_range_start": start, "position_line_range_end": end}
-    assert place(NoteRow(**values)) == shown
+    values = dict.fromkeys(NotePosition.__struct_fields__) | position | {"range_start": start, "range_end": end}
+    assert NotePosition(**values).text == shown
 
 
 @pytest.mark.parametrize(

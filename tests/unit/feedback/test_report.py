@@ -11,7 +11,7 @@ from tests.unit.feedback.people import START
 from tidelore.core.model import Position, ProjectRecord
 from tidelore.engine.cursor import Cursor
 from tidelore.feedback.report import FEEDBACK_METRICS, collect_feedback, cursor_lags
-from tidelore.service.metrics import export_all
+from tidelore.service.metrics import collect_all, render
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.cursors import CursorRow, poll_scope, save_cursor
 from tidelore.store.mirror.projects import save_project
@@ -138,6 +138,6 @@ def test_stored_counters_are_exported_unchanged(database: Database, clock: Manua
         ("action_tokens_total", ("source", "reply"), ("status", "planned")): 1,
         ("action_token_unobserved_age_seconds",): 50.0,
     }
-    text = export_all(database, clock.now_ms())
+    text = render(collect_all(database, clock.now_ms()))
     assert 'action_tokens_total{source="reply",status="planned"} 1.0\n' in text
     assert 'github_comment_cursor_lag_seconds{surface="pr_issue_comments"} 56.0\n' in text

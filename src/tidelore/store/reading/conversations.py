@@ -263,25 +263,6 @@ class Conversation(Struct, frozen=True, kw_only=True):
     files: tuple[FileChangeRecord, ...] = ()
 
 
-def place(note: NoteRow) -> str | None:
-    """Return the position of a note in a diff, such as `src/auth/login.ts:45-48`, or None.
-
-    A removed line is a line of the old file; a renamed file is shown with both names.
-    """
-    if not note.is_placed:
-        return None
-    old, new = note.position_old_path, note.position_new_path
-    if note.position_new_line is None and note.position_old_line is not None:
-        path, line = old or new, note.position_old_line
-    else:
-        path = f"{old} -> {new}" if old and new and old != new else new or old
-        line = note.position_new_line or 0
-    start, end = note.position_line_range_start, note.position_line_range_end
-    if start is not None and end is not None and start < end:
-        return f"{path}:{start}-{end}"
-    return f"{path}:{line}" if line else path
-
-
 EVENT_KINDS = ("state", "label", "milestone")
 
 
