@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from types import MappingProxyType
 
@@ -50,6 +50,10 @@ def kinds_of(target: ListTarget, settings: Sync) -> tuple[str, ...]:
     return wanted_children(family_of(target.source, target.resource).kind, settings)
 
 
+FED = ("comments", "threads")
+"""The kinds of children that need the feeds of a project: its comments, and the states of the threads they make."""
+
+
 async def sync_children(
     session: Session,
     pairs: Sequence[tuple[ListTarget, ScopeReport]],
@@ -60,22 +64,29 @@ async def sync_children(
     """Bring the children of every due parent of these targets up to date, and update the reports.
 
     Parents that failed after `failed_since`, the start of this run, are not retried. Parents that are left when the
-    time is up stay due.
+    time is up stay due, and so do comments and threads whose feeds were not read to their end.
     """
+    unread = unread_feeds(pairs)
     stopped: dict[str, RemoteError] = {}
     gates = {target.source.name: asyncio.Semaphore(SIDE_BY_SIDE) for target, _ in pairs}
 
     async def one(target: ListTarget, report: ScopeReport) -> None:
         # Limited, because requests in progress have to be waited for when the time is up.
         async with gates[target.source.name]:
+            left_out = FED if (report.source, report.configured) in unread else ()
             try:
-                await _project(session, target, report, stopped, on_progress, failed_since, is_over)
+                await _project(session, target, report, stopped, on_progress, failed_since, is_over, left_out)
             except (CredentialsRejected, RateLimited) as error:
                 stopped[target.source.name] = error
                 report.error = error
 
     ready = [(target, report) for target, report in pairs if report.home is not None and report.error is None]
     await gather(one(target, report) for target, report in ready)
+
+
+def unread_feeds(pairs: Sequence[tuple[ListTarget, ScopeReport]]) -> set[tuple[str, str]]:
+    """Return the projects whose feeds are left for the next run: that costs far less than asking each parent."""
+    return {(report.source, report.configured) for target, report in pairs if target.is_feed and report.list_left}
 
 
 def settle_feeds(session: Session, pairs: Sequence[tuple[ListTarget, ScopeReport]]) -> None:
@@ -104,11 +115,14 @@ async def _project(
     on_progress: OnProgress,
     failed_since: int | None,
     is_over: IsOver,
+    left_out: Collection[str],
 ) -> None:
     project = report.home
     assert project is not None, "only targets whose project is known are worked on"
     settings = sync_settings(session.shop.config, target.source.name, target.configured)
     for kind in kinds_of(target, settings):
+        if kind in left_out:
+            continue
         if target.source.name in stopped:
             report.error = stopped[target.source.name]
             return

@@ -18,7 +18,7 @@ from tidelore.core.progress import EmbedReport, OnProgress, Progress
 from tidelore.store.mirror.cursors import last_polled
 from tidelore.store.work.runs import LEFT_OFF
 from tidelore.store.work.session import Session, Workshop, open_session
-from tidelore.sync.children import StatusStage, settle_feeds, sync_children
+from tidelore.sync.children import StatusStage, settle_feeds, sync_children, unread_feeds
 from tidelore.sync.lists import TimeSlice, in_turn, ingest
 from tidelore.sync.projects import ListTarget
 from tidelore.sync.report import (
@@ -143,6 +143,7 @@ async def _read(
     began_at = shop.clock.now_ms()
     # Chosen before the walk: a list that it reads completely for the first time needs no verification.
     turns = [turn for target in targets if (turn := candidate(session, target)) is not None]
+    unread: set[tuple[str, str]] = set()
     if request.walk:
         with _stage(session, report, "ingest"):
             report.scopes = await ingest(
@@ -150,12 +151,14 @@ async def _read(
             )
         with _stage(session, report, "dependents"):
             pairs = list(zip(targets, report.scopes, strict=True))
+            unread = unread_feeds(pairs)
             settle_feeds(session, pairs)
             await sync_children(session, pairs, on_progress, is_over=time.begin("dependents"))
             await statuses.sync(targets, report.scopes, time.begin("statuses"))
             report.scopes = [scope for scope in report.scopes if not scope.absent]
-    failed = {(scope.source, scope.configured) for scope in report.scopes if scope.error is not None}
-    turns = [turn for turn in turns if (turn.target.source.name, turn.target.configured) not in failed]
+    # Nothing is verified in a project that could not be read, or that is not read to its end yet.
+    unread |= {(scope.source, scope.configured) for scope in report.scopes if scope.error is not None}
+    turns = [turn for turn in turns if (turn.target.source.name, turn.target.configured) not in unread]
     budget = request.scrub_budget
     if budget is None:
         budget = scrub_budget(count.total, shop.config.sync.scrub_share)
