@@ -186,4 +186,36 @@ DELETION = (
     ),
 )
 
-MUTANTS = (*SETTLING, *WHOLE, *SILENT, *DELETION)
+_TOPICS = "tests/situations/github/test_topics.py"
+
+TOPICS = (
+    Mutant(
+        name="earlier-payload-of-a-topic-kept",
+        invariant="deletion leaves nothing",
+        file="store/mirror/topics.py",
+        before="        forget_payloads(tx, project_id, _TYPE, TABLE, [content.remote_id for content in contents])\n",
+        after="",
+        test=f"{_TOPICS}::test_deleted_comment_is_removed_with_its_payload",
+        why="The payload of a topic contains its comments, also one that was deleted since.",
+    ),
+    Mutant(
+        name="comments-of-a-deleted-topic-kept",
+        invariant="deletion leaves nothing",
+        file="store/mirror/topics.py",
+        before="        _remove_comments(tx, buried)\n",
+        after="",
+        test="tests/contract/test_store_topics.py::test_a_deleted_topic_keeps_nothing_that_was_said[sqlite]",
+        why="What was said below a deleted topic can still be read here.",
+    ),
+    Mutant(
+        name="refused-topics-fail-the-run",
+        invariant="scrub buries only what is not found",
+        file="sync/lists.py",
+        before=" or (target.is_topics and isinstance(error, AccessRefused))\n",
+        after="\n",
+        test=f"{_TOPICS}::test_token_that_may_not_read_discussions_deletes_nothing_and_fails_nothing",
+        why="A token without this right would make every run of the repository fail.",
+    ),
+)
+
+MUTANTS = (*SETTLING, *WHOLE, *SILENT, *DELETION, *TOPICS)
