@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.databases.feeds import MIRA, post, share
-from tests.databases.samples import add_project, issue, merge_request
+from tests.databases.samples import CREATED, add_project, issue, merge_request, scope_of, topic
 from tests.databases.talk import (
     DIFFS,
     DISCUSSIONS,
@@ -20,9 +20,13 @@ from tests.databases.talk import (
 from tests.faces.desk import Desk
 from tests.faces.test_documented_shapes import compare
 
+from tidelore.engine.cursor import Cursor
+from tidelore.engine.ports import Batch
 from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database
+from tidelore.store.mirror.page_writer import PageWriter
 from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS
+from tidelore.store.mirror.topics import TopicTable
 
 REQUESTS = 1_234
 
@@ -101,10 +105,12 @@ def test_robot_mode_gives_the_total_and_its_parts(filled: Desk) -> None:
 
 
 def test_every_count_answers_with_the_documented_fields(filled: Desk) -> None:
-    kinds = [[], ["discussions"], ["notes"], ["events"], ["files"], ["posts"]]
+    kinds = [[], ["topics"], ["discussions"], ["notes"], ["events"], ["files"], ["posts"]]
     database = filled.store()
     try:
         share(database, post(MIRA, "a"))
+        scope = scope_of(add_project(database), "github.topics")
+        PageWriter(database, scope, TopicTable(), lambda: CREATED).commit(Batch([topic(1)], Cursor()))
     finally:
         database.close()
     compare("count", *(filled.robot("count", *kind).data for kind in kinds))

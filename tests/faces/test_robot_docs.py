@@ -243,7 +243,7 @@ def test_brief_robot_docs_have_command_names_and_summaries_only(manifest: dict[s
         (["count"], ["count"]),
         (["list", "issues"], ["list issues"]),
         (["list issues"], ["list issues"]),
-        (["list"], ["list issues", "list mrs", "list posts"]),
+        (["list"], ["list issues", "list mrs", "list posts", "list topics"]),
         (["sync-runs"], ["sync-runs", "sync-runs show"]),
         (["sync-runs", "show"], ["sync-runs show"]),
     ],

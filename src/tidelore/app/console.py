@@ -19,11 +19,25 @@ from tidelore.app.answers import copy_fields
 from tidelore.app.feedback_tracking import Event, PendingPull, Reply, event, pending_pull, reply
 from tidelore.app.positions import ServiceState, SourcesOverview, read_sources, service_state
 from tidelore.app.searching import FoundThread, SearchPage, search_page
-from tidelore.app.showing import ShownIssue, ShownMergeRequest, ShownPost, read_item, read_shown_post
+from tidelore.app.showing import (
+    ShownIssue,
+    ShownMergeRequest,
+    ShownPost,
+    ShownTopic,
+    read_item,
+    read_shown_post,
+    read_shown_topic,
+)
 from tidelore.app.status import JobEntry, ShownRun, job_entry, shown_run
 from tidelore.app.wiring import App
 from tidelore.core.errors import LockHeld, TideloreError, UserError
-from tidelore.core.references import KINDS, parse_post_reference, parse_reference, parse_since
+from tidelore.core.references import (
+    KINDS,
+    parse_post_reference,
+    parse_reference,
+    parse_since,
+    parse_topic_reference,
+)
 from tidelore.engine import ledger
 from tidelore.search.find import SearchMode, SearchRequest, find
 from tidelore.search.query import Query, parse_query, resolve_filters
@@ -33,6 +47,7 @@ from tidelore.service.status import read_service
 from tidelore.store.database.port import Database
 from tidelore.store.reading.conversations import resolve
 from tidelore.store.reading.posts import resolve_post
+from tidelore.store.reading.topics import resolve_topic
 from tidelore.store.work import activity
 from tidelore.store.work.runs import UNFINISHED
 
@@ -203,20 +218,25 @@ class ConsoleViews:
         read = activity.newest_unfinished if unfinished else activity.newest_runs
         return [shown_run(run) for run in read(self._database, limit)]
 
-    def thread(self, found: FoundThread) -> ShownIssue | ShownMergeRequest | ShownPost:
-        """Return the issue, merge request or post a result leads to."""
+    def thread(self, found: FoundThread) -> ShownIssue | ShownMergeRequest | ShownTopic | ShownPost:
+        """Return the issue, merge request, topic or post a result leads to."""
         database = self._database
         if found.type == "post":
             return read_shown_post(database, resolve_post(database, parse_post_reference(found.reference)))
-        kind = next(kind for kind in KINDS if kind == found.type)
         try:
-            row_id = resolve(database, kind, parse_reference(found.reference, kind))
+            return self._item(found.type, found.reference)
         except UserError:
             # Two hosts have a project with this path; the URL distinguishes them.
             if found.web_url is None:
                 raise
-            row_id = resolve(database, kind, parse_reference(found.web_url, kind))
-        return read_item(database, kind, row_id)
+            return self._item(found.type, found.web_url)
+
+    def _item(self, found_type: str, reference: str) -> ShownIssue | ShownMergeRequest | ShownTopic:
+        database = self._database
+        if found_type == "topic":
+            return read_shown_topic(database, resolve_topic(database, parse_topic_reference(reference)))
+        kind = next(kind for kind in KINDS if kind == found_type)
+        return read_item(database, kind, resolve(database, kind, parse_reference(reference, kind)))
 
     def by_words(self, text: str, limit: int) -> SearchPage:
         """Search by keywords only."""

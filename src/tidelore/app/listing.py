@@ -1,4 +1,4 @@
-"""List and count what is stored: issues, merge requests, posts, the changes of a file, and the links shared most.
+"""List and count what is stored: issues, merge requests, topics, posts, changes of a file, and the links shared most.
 
 Reads the local database only.
 """
@@ -17,7 +17,7 @@ from tidelore.core.references import KINDS, Kind, sign_of
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS, Family, count_by_state, count_deleted
 from tidelore.store.mirror.projects import match_project
-from tidelore.store.reading import posts
+from tidelore.store.reading import posts, topics
 from tidelore.store.reading.file_history import (
     FileQuestion,
     FileThread,
@@ -28,6 +28,7 @@ from tidelore.store.reading.file_history import (
 )
 from tidelore.store.reading.lists import ListedParent, ListFilter, list_parents
 from tidelore.store.reading.posts import PostFilter, PostRow
+from tidelore.store.reading.topics import TopicFilter, TopicRow
 from tidelore.store.reading.totals import count_discussions, count_events, count_files, count_notes
 
 POST_KINDS = posts.KINDS
@@ -89,6 +90,30 @@ class ListedPost(Struct, frozen=True, kw_only=True):
     web_url: Annotated[str | None, means("its page")]
 
 
+class ListedTopic(Struct, frozen=True, kw_only=True):
+    """A topic in a list."""
+
+    project: Annotated[str, means("the project's path")]
+    iid: Annotated[int, means("its number in the project")]
+    reference: Annotated[str, means("its full reference, such as owner/repo#12")]
+    title: Annotated[str, means("its title")]
+    state: Annotated[str, means("opened or closed")]
+    state_reason: Annotated[str | None, means("why it was closed, or null")]
+    author: Annotated[str | None, means("who wrote it")]
+    association: Annotated[str | None, means("the author's relation to the repository, or null")]
+    category: Annotated[str | None, means("its category")]
+    answered: Annotated[bool | None, means("whether it has an answer; null in a category without answers")]
+    answer_chosen_at: Annotated[Instant | None, means("when the answer was chosen, or null")]
+    upvotes: Annotated[int, means("votes for it")]
+    locked: Annotated[bool, means("whether it is locked")]
+    comments: Annotated[int, means("comments and replies that are not deleted")]
+    created_at: Annotated[Instant, means("when it was created")]
+    updated_at: Annotated[Instant, means("when it was last updated")]
+    closed_at: Annotated[Instant | None, means("when it was closed, or null")]
+    deleted_at: Annotated[Instant | None, means("when it was found deleted, or null")]
+    web_url: Annotated[str | None, means("its address")]
+
+
 class IssueList(Struct, frozen=True):
     """The answer of `lore list issues`."""
 
@@ -105,6 +130,14 @@ class MergeRequestList(Struct, frozen=True):
     next: Annotated[str | None, means("the token for --after, or null on the last page")]
 
 
+class TopicList(Struct, frozen=True):
+    """The answer of `lore list topics`."""
+
+    items: list[ListedTopic]
+    total: Annotated[int, means("number of matches")]
+    next: Annotated[str | None, means("the token for --after, or null on the last page")]
+
+
 class PostPage(Struct, frozen=True):
     """The answer of `lore list posts`."""
 
@@ -115,6 +148,12 @@ class PostPage(Struct, frozen=True):
 
 class ListRequest(ListFilter, frozen=True, kw_only=True):
     """The filters of a list; `project` is a path or an unambiguous ending."""
+
+    project: str | None = None
+
+
+class TopicRequest(TopicFilter, frozen=True, kw_only=True):
+    """The filters of a list of topics; `project` is a path or an unambiguous ending."""
 
     project: str | None = None
 
@@ -142,6 +181,15 @@ def list_merge_requests(app: App, request: ListRequest) -> MergeRequestList:
         for row in rows
     ]
     return MergeRequestList(items, total, token)
+
+
+def list_topics(app: App, request: TopicRequest) -> TopicList:
+    """Return one page of topics."""
+    with app.reading() as database:
+        if request.project:
+            request = replace(request, project_id=match_project(database, request.project).id)
+        found = topics.list_topics(database, request)
+    return TopicList([ListedTopic(**topic_fields(row)) for row in found.items], found.total, page_token(found.next))
 
 
 def list_posts(app: App, request: PostRequest) -> PostPage:
@@ -177,6 +225,31 @@ def _shared(row: ListedParent, kind: Kind) -> dict[str, Any]:
     }
 
 
+def topic_fields(row: TopicRow) -> dict[str, Any]:
+    """Return the fields of a stored topic that a list and its own page have in common."""
+    return {
+        "project": row.project,
+        "iid": row.iid,
+        "reference": f"{row.project}#{row.iid}",
+        "title": row.title,
+        "state": row.state,
+        "state_reason": row.state_reason,
+        "author": row.author,
+        "association": row.association,
+        "category": row.category,
+        "answered": None if row.is_answered is None else bool(row.is_answered),
+        "answer_chosen_at": instant(row.answer_chosen_at),
+        "upvotes": row.upvotes,
+        "locked": bool(row.locked),
+        "comments": row.comments,
+        "created_at": instant(row.created_at),
+        "updated_at": instant(row.updated_at),
+        "closed_at": instant(row.closed_at),
+        "deleted_at": instant(row.deleted_at),
+        "web_url": row.web_url,
+    }
+
+
 def listed_post(row: PostRow) -> ListedPost:
     """Return a stored post as an item of an answer."""
     return ListedPost(
@@ -201,7 +274,7 @@ def listed_post(row: PostRow) -> ListedPost:
 
 
 class ItemCount(Struct, frozen=True):
-    """A count of issues or merge requests."""
+    """A count of issues, merge requests or topics."""
 
     total: Annotated[int, means("items that are not deleted")]
     by_state: Annotated[dict[str, int], means("number in each state")]
@@ -261,6 +334,7 @@ class Counts(Struct, frozen=True, kw_only=True):
     project: Annotated[str | None, means("the selected project, or null for all")]
     issues: ItemCount | UnsetType = UNSET
     mrs: ItemCount | UnsetType = UNSET
+    topics: ItemCount | UnsetType = UNSET
     discussions: DiscussionCount | UnsetType = UNSET
     notes: NoteCount | UnsetType = UNSET
     events: EventCount | UnsetType = UNSET
@@ -314,6 +388,7 @@ def _count_posts(database: Database) -> PostCount:
 _COUNTERS: dict[str, Callable[[Database, Sequence[Kind], int | None], Any]] = {
     "issues": lambda database, _kinds, project_id: _count_items(database, "issues", project_id),
     "mrs": lambda database, _kinds, project_id: _count_items(database, "merge_requests", project_id),
+    "topics": lambda database, _kinds, project_id: _count_items(database, "topics", project_id),
     "discussions": _count_discussions,
     "notes": _count_notes,
     "events": _count_events,

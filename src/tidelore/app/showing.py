@@ -1,4 +1,4 @@
-"""Show one stored issue, merge request or post with its conversation.
+"""Show one stored issue, merge request, topic or post with its conversation.
 
 Reads the local database only.
 """
@@ -11,9 +11,9 @@ from typing import Annotated, Any
 from msgspec import Struct
 
 from tidelore.app.answers import Instant, copy_fields, instant, means
-from tidelore.app.listing import ListedPost, listed_post
+from tidelore.app.listing import ListedPost, ListedTopic, listed_post, topic_fields
 from tidelore.app.wiring import App
-from tidelore.core.references import Kind, parse_post_reference, parse_reference
+from tidelore.core.references import Kind, parse_post_reference, parse_reference, parse_topic_reference
 from tidelore.store.database.port import Database
 from tidelore.store.reading.conversations import (
     Conversation,
@@ -25,6 +25,7 @@ from tidelore.store.reading.conversations import (
     resolve,
 )
 from tidelore.store.reading.posts import PostRow, read_post, resolve_post
+from tidelore.store.reading.topics import TopicCommentRow, read_topic, resolve_topic
 
 
 class NotePosition(Struct, frozen=True):
@@ -398,3 +399,56 @@ def read_shown_post(database: Database, post_id: int) -> ShownPost:
 
 def _brief(row: PostRow) -> BriefPost:
     return BriefPost(row.uri, row.kind, row.author, row.text, instant(row.created_at), row.url)
+
+
+class ShownTopicComment(Struct, frozen=True, kw_only=True):
+    """A comment of a topic, or a reply."""
+
+    id: Annotated[int, means("id on the server")]
+    in_reply_to: Annotated[int | None, means("the comment that a reply belongs to, or null")]
+    author: Annotated[str | None, means("who wrote it")]
+    association: Annotated[str | None, means("the author's relation to the repository, or null")]
+    body: Annotated[str, means("its Markdown source")]
+    answer: Annotated[bool, means("whether it was chosen as the answer")]
+    upvotes: Annotated[int, means("votes for it")]
+    created_at: Annotated[Instant, means("when it was written")]
+    updated_at: Annotated[Instant, means("when it was last updated")]
+    deleted_at: Annotated[Instant | None, means("when it was deleted, if it stays because it has replies, or null")]
+    url: Annotated[str | None, means("its address")]
+
+
+class ShownTopic(ListedTopic, frozen=True, kw_only=True):
+    """The answer of `lore show topic`."""
+
+    body: Annotated[str | None, means("its Markdown source")]
+    thread: Annotated[list[ShownTopicComment], means("its comments in order, each followed by its replies")]
+
+
+def show_topic(app: App, reference: str, project: str | None = None) -> ShownTopic:
+    """Return a topic with its comments."""
+    meant = parse_topic_reference(reference)
+    with app.reading() as database:
+        default = app.config.default_project
+        return read_shown_topic(database, resolve_topic(database, meant, project=project, default=default))
+
+
+def read_shown_topic(database: Database, row_id: int) -> ShownTopic:
+    """Read a topic with its comments."""
+    row, comments = read_topic(database, row_id)
+    return ShownTopic(**topic_fields(row), body=row.body, thread=[_topic_comment(comment) for comment in comments])
+
+
+def _topic_comment(row: TopicCommentRow) -> ShownTopicComment:
+    return ShownTopicComment(
+        id=row.remote_id,
+        in_reply_to=row.in_reply_to,
+        author=row.author,
+        association=row.association,
+        body=row.body,
+        answer=bool(row.is_answer),
+        upvotes=row.upvotes,
+        created_at=instant(row.created_at),
+        updated_at=instant(row.updated_at),
+        deleted_at=instant(row.deleted_at),
+        url=row.url,
+    )

@@ -26,7 +26,8 @@ from tidelore.cli.output.render import Output
 from tidelore.core.errors import UserError
 from tidelore.core.references import KINDS, Kind
 
-_TITLES = {"issues": "Issues", "mrs": "Merge Requests"}
+_TITLES = {"issues": "Issues", "mrs": "Merge Requests", "topics": "Topics"}
+_BY_DEFAULT = ("issues", "mrs")
 _CHILDREN = ("discussions", "notes", "events")
 _SHORT: dict[Kind, str] = {"issue": "Issue", "mr": "MR"}
 
@@ -39,8 +40,8 @@ _SHORT: dict[Kind, str] = {"issue": "Issue", "mr": "MR"}
 def count_command(ctx: click.Context, entity: str | None, kind: Kind | None, project: str | None) -> Output:
     """Count issues, merge requests and what belongs to them.
 
-    ENTITY is issues, mrs, discussions, notes, events, files or posts. Without it, counts issues and merge requests by
-    state. Deleted items are counted separately; what belongs to them is not counted.
+    ENTITY is issues, mrs, topics, discussions, notes, events, files or posts. Without it, counts issues and merge
+    requests by state. Deleted items are counted separately; what belongs to them is not counted.
     """
     if kind is not None and entity not in _CHILDREN:
         raise UserError(
@@ -49,7 +50,7 @@ def count_command(ctx: click.Context, entity: str | None, kind: Kind | None, pro
         )
     if project and entity == "posts":
         raise UserError("--project cannot be used with posts", fix="remove --project")
-    entities = [entity] if entity else list(_TITLES)
+    entities = [entity] if entity else list(_BY_DEFAULT)
     counts = count(invocation_of(ctx).app(), entities, kind, project)
     return Output(counts, [line for name in entities for line in _lines(name, getattr(counts, name))])
 

@@ -1,4 +1,4 @@
-"""List stored issues, merge requests and posts: `lore list`.
+"""List stored issues, merge requests, topics and posts: `lore list`.
 
 Reads the local database only.
 """
@@ -19,13 +19,17 @@ from tidelore.app.listing import (
     ListedItem,
     ListedMergeRequest,
     ListedPost,
+    ListedTopic,
     ListRequest,
     MergeRequestList,
     PostPage,
     PostRequest,
+    TopicList,
+    TopicRequest,
     list_issues,
     list_merge_requests,
     list_posts,
+    list_topics,
 )
 from tidelore.app.wiring import App
 from tidelore.cli.command import Invocation, LoreCommand, LoreGroup, global_options, invocation_of
@@ -63,7 +67,7 @@ def posts_command(ctx: click.Context, /, **wanted: Any) -> Output:
 
 
 def _prepare(
-    invocation: Invocation, wanted: dict[str, Any], shape: type[ListedItem | ListedPost]
+    invocation: Invocation, wanted: dict[str, Any], shape: type[ListedItem | ListedTopic | ListedPost]
 ) -> tuple[frozenset[str], bool]:
     """Parse the options of a list in place; return the fields of the items, and whether to open the first item."""
     invocation.choices.robot |= wanted.pop("as_json")
@@ -74,7 +78,11 @@ def _prepare(
 
 
 def _output(
-    found: IssueList | MergeRequestList | PostPage, chosen: frozenset[str], lines: list[str], *, in_browser: bool
+    found: IssueList | MergeRequestList | TopicList | PostPage,
+    chosen: frozenset[str],
+    lines: list[str],
+    *,
+    in_browser: bool,
 ) -> Output:
     if in_browser:
         open_page(found.items[0].web_url if found.items else None)
@@ -106,7 +114,7 @@ _DRAFT_MARK = re.compile(r"^(\[draft\]|\(draft\)|draft:|wip:|\[wip\])\s*", re.IG
 @click.group(
     "list",
     cls=LoreGroup,
-    help="List issues, merge requests or posts.",
+    help="List issues, merge requests, topics or posts.",
     no_args_is_help=True,
     params=global_options(),
     example="lore list issues --state opened",
@@ -179,6 +187,35 @@ def mrs_command(ctx: click.Context, /, **wanted: Any) -> Output:
     return _list(ctx, list_merge_requests, ListedMergeRequest, wanted)
 
 
+@list_command.command(
+    "topics", cls=LoreCommand, example="lore list topics --category Q&A --unanswered", answer=TopicList
+)
+@click.option(
+    "--state", type=click.Choice(["opened", "closed", "all"]), default="all", help="Only topics in this state."
+)
+@click.option("--answered/--unanswered", default=None, help="Only topics with an answer, or only those without one.")
+@click.option("--category", metavar="NAME", help="Only topics in this category.")
+@click.option("--author", metavar="USER", help="Only topics written by this user.")
+@click.option("-p", "--project", metavar="PATH", help="Only this project (path or unambiguous ending).")
+@click.option("--since", metavar="WHEN", help="Only topics updated since: 12h, 7d, 2w or 2026-03-01.")
+@click.option("--sort", type=click.Choice(["updated", "created"]), default="updated", help="Sort by this time.")
+@click.option("--asc", "ascending", is_flag=True, help="Show the oldest topics first.")
+@click.option("-n", "--limit", type=click.IntRange(1, 10_000), default=20, help="Number of topics to show.")
+@click.option("--after", metavar="TOKEN", help="Continue after the page that returned this `data.next`.")
+@click.option("--deleted", is_flag=True, help="Show deleted topics instead.")
+@click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
+@click.option("--open", "in_browser", is_flag=True, help="Open the first topic in the browser.")
+@click.pass_context
+def topics_command(ctx: click.Context, /, **wanted: Any) -> Output:
+    """List topics (GitHub Discussions), most recently updated first."""
+    invocation = invocation_of(ctx)
+    chosen, in_browser = _prepare(invocation, wanted, ListedTopic)
+    wanted["state"] = None if wanted["state"] == "all" else wanted["state"]
+    found = list_topics(invocation.app(), TopicRequest(**wanted))
+    return _output(found, chosen, _lines(found), in_browser=in_browser)
+
+
 def _list(
     ctx: click.Context,
     read: Callable[[App, ListRequest], IssueList | MergeRequestList],
@@ -194,8 +231,15 @@ def _list(
     return _output(found, chosen, _lines(found), in_browser=in_browser)
 
 
-def _lines(found: IssueList | MergeRequestList) -> list[str]:
-    title, middle = ("Merge Requests", "BRANCHES") if isinstance(found, MergeRequestList) else ("Issues", "LABELS")
+_HEADINGS = {
+    IssueList: ("Issues", "LABELS"),
+    MergeRequestList: ("Merge Requests", "BRANCHES"),
+    TopicList: ("Topics", "CATEGORY"),
+}
+
+
+def _lines(found: IssueList | MergeRequestList | TopicList) -> list[str]:
+    title, middle = _HEADINGS[type(found)]
     if not found.items:
         return [f"{title}: no matches"]
     columns = [
@@ -216,9 +260,10 @@ def _lines(found: IssueList | MergeRequestList) -> list[str]:
     return [head, *table(columns[first:], [row[first:] for row in rows])]
 
 
-def _row(item: ListedItem) -> list[str]:
+def _row(item: ListedItem | ListedTopic) -> list[str]:
     title = one_line(item.title) if item.deleted_at is None else "(deleted)"
-    number, middle = item.reference.removeprefix(item.project), ", ".join(item.labels)
+    number = item.reference.removeprefix(item.project)
+    middle = item.category or "-" if isinstance(item, ListedTopic) else ", ".join(item.labels)
     if isinstance(item, ListedMergeRequest):
         middle = f"{item.target_branch} <- {item.source_branch}"
         title = f"[DRAFT] {_DRAFT_MARK.sub('', title)}" if item.draft else title

@@ -40,12 +40,15 @@ COMMANDS = {
     "embed": ("tidelore.cli.sync:embed_command", "Compute missing embeddings of search documents."),
     "scrub": ("tidelore.cli.audit:scrub_command", "Verify stored items against the server and correct them."),
     "audit": ("tidelore.cli.audit:audit_command", "Check the local copy against the server."),
-    "list": ("tidelore.cli.lists:list_command", "List issues, merge requests or posts."),
-    "show": ("tidelore.cli.show:show_command", "Show one issue, merge request or post."),
+    "list": ("tidelore.cli.lists:list_command", "List issues, merge requests, topics or posts."),
+    "show": ("tidelore.cli.show:show_command", "Show one issue, merge request, topic or post."),
     "search": ("tidelore.cli.search:search_command", "Search issues, merge requests, discussions and posts."),
     "trending": ("tidelore.cli.activity:trending_command", "List the most shared links."),
     "count": ("tidelore.cli.count:count_command", "Count issues, merge requests and what belongs to them."),
-    "similar": ("tidelore.cli.search:similar_command", "Find threads similar to an issue, merge request or post."),
+    "similar": (
+        "tidelore.cli.search:similar_command",
+        "Find threads similar to an issue, merge request, topic or post.",
+    ),
     "file-history": (
         "tidelore.cli.activity:file_history_command",
         "List the merge requests that changed a file, newest first.",

@@ -122,7 +122,7 @@ def _ranking_lines(mode: str, explain: Explanation, columns: int) -> Iterator[st
         yield shorten(f"{_STEP}also by name: {one_line(', '.join(explain.names))}", columns)
 
 
-_SEARCHED_TYPES = ("issue", "mr", "discussion", "post")
+_SEARCHED_TYPES = ("issue", "mr", "discussion", "topic", "post")
 
 
 def _narrowing(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -196,7 +196,7 @@ def search_command(ctx: click.Context, /, words: tuple[str, ...], **wanted: Any)
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.pass_context
 def similar_command(ctx: click.Context, /, reference: str, **wanted: Any) -> Output:
-    """Find threads similar to an issue, merge request or post.
+    """Find threads similar to an issue, merge request, topic or post.
 
     REF is '#12', '!12', 'group/project!12', a URL, an at:// URI, or a number that only one kind of item has. Compares
     stored embeddings (see `lore embed`) and needs no network.

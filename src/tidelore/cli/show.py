@@ -1,4 +1,4 @@
-"""Show one stored issue, merge request or post: `lore show`.
+"""Show one stored issue, merge request, topic or post: `lore show`.
 
 Reads the local database only; `--open` starts the browser.
 """
@@ -10,11 +10,21 @@ from typing import Any
 
 import click
 
-from tidelore.app.showing import ShownIssue, ShownMergeRequest, ShownPost, ShowRequest, show_item, show_post
+from tidelore.app.showing import (
+    ShownIssue,
+    ShownMergeRequest,
+    ShownPost,
+    ShownTopic,
+    ShowRequest,
+    show_item,
+    show_post,
+    show_topic,
+)
 from tidelore.cli.command import LoreCommand, LoreGroup, global_options, invocation_of
 from tidelore.cli.output.posts import post_lines
 from tidelore.cli.output.render import Output, choose_fields, only_fields, open_page
 from tidelore.cli.output.table import page_columns
+from tidelore.cli.output.topics import topic_lines
 from tidelore.core.references import Kind
 
 
@@ -45,10 +55,34 @@ def post_command(
     return Output(only_fields(post, chosen), () if invocation.choices.robot else post_lines(post, page_columns()))
 
 
+@click.command("topic", cls=LoreCommand, example="lore show topic 'owner/repo#12'", answer=ShownTopic)
+@click.argument("reference", metavar="REF")
+@click.option("-p", "--project", metavar="PATH", help="Project (path or unambiguous ending).")
+@click.option("--fields", metavar="A,B", help="Only these fields in JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
+@click.option("--open", "in_browser", is_flag=True, help="Also open it in the browser.")
+@click.pass_context
+def topic_command(
+    ctx: click.Context, /, reference: str, *, project: str | None, fields: str | None, as_json: bool, in_browser: bool
+) -> Output:
+    """Show a topic (a GitHub Discussion) with its comments.
+
+    REF is a number, '#12', 'owner/repo#12' or the URL of the discussion. A number that exists in several projects
+    means the one in default_project.
+    """
+    invocation = invocation_of(ctx)
+    invocation.choices.robot |= as_json
+    chosen = choose_fields(fields, ShownTopic)
+    topic = show_topic(invocation.app(), reference, project)
+    if in_browser:
+        open_page(topic.web_url)
+    return Output(only_fields(topic, chosen), () if invocation.choices.robot else topic_lines(topic, page_columns()))
+
+
 @click.group(
     "show",
     cls=LoreGroup,
-    help="Show one issue, merge request or post.",
+    help="Show one issue, merge request, topic or post.",
     no_args_is_help=True,
     params=global_options(),
     example="lore show mr 12",
@@ -58,6 +92,7 @@ def show_command() -> None:
 
 
 show_command.add_command(post_command)
+show_command.add_command(topic_command)
 
 
 def _shared_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -28,6 +28,7 @@ from tidelore.app.showing import (
     ShownMergeRequest,
     ShownNote,
     ShownPost,
+    ShownTopic,
 )
 from tidelore.console.backend import Backend
 from tidelore.console.screen import ListScreen, filter_line
@@ -40,8 +41,13 @@ from tidelore.core.text import harmless
 _STEP = "    "
 
 
-def thread_text(thread: ShownIssue | ShownMergeRequest | ShownPost, columns: int = 0, *, titled: bool = True) -> Text:
+Thread = ShownIssue | ShownMergeRequest | ShownTopic | ShownPost
+
+
+def thread_text(thread: Thread, columns: int = 0, *, titled: bool = True) -> Text:
     """Return a whole thread formatted for `columns`; `titled=False` leaves out the title."""
+    if isinstance(thread, ShownTopic):
+        return _topic(thread, columns, titled)
     return _post(thread, columns) if isinstance(thread, ShownPost) else _item(thread, columns, titled)
 
 
@@ -111,6 +117,31 @@ def _note(note: ShownNote, indent: str, *, resolved: bool) -> Text:
         text.append("  ✔ resolved", "bold")
     body = "\n".join(f"{indent}{line}" for line in harmless(note.body).strip().split("\n"))
     text.append(f"\n{body}\n")
+    return text
+
+
+def _topic(topic: ShownTopic, columns: int, titled: bool) -> Text:  # noqa: FBT001
+    text = Text()
+    if titled:
+        text.append(f"{topic.reference}  {clean_text(topic.title)}\n\n", "bold")
+    facts: list[tuple[str, str | None]] = [
+        ("State", topic.state if topic.deleted_at is None else f"{topic.state}, deleted"),
+        ("Category", clean_text(topic.category)),
+        ("Answered", None if topic.answered is None else "yes" if topic.answered else "no"),
+        ("Author", _person(topic.author)),
+        ("Created", timestamp(topic.created_at)),
+        ("Updated", timestamp(topic.updated_at)),
+        ("Page", clean_text(topic.web_url)),
+    ]
+    text.append_text(fields(facts, columns))
+    text.append(f"\n{harmless(topic.body or '(no text)')}\n")
+    text.append(f"\n{topic.comments:,} comments\n", "bold")
+    for comment in topic.thread:
+        step = _STEP if comment.in_reply_to is not None else ""
+        text.append(f"\n{step}{_person(comment.author)}", "bold")
+        text.append(f"  {timestamp(comment.created_at)[:16]}{'  answer' if comment.answer else ''}\n", "dim")
+        said = "(deleted)" if comment.deleted_at is not None else harmless(comment.body)
+        text.append("".join(f"{step}{line}\n" for line in said.split("\n")))
     return text
 
 

@@ -83,6 +83,9 @@ _ITEM_PAGE = rf"({'|'.join(_PAGES)})(?:/incident)?/{_NUMBER}(?:[/?#].*)?"
 _ADDRESSES = tuple(rf"(https?://[^/\s?#]+/({_PATH})){parting}{_ITEM_PAGE}" for parting in ("/-/", "/"))
 
 
+_TOPIC_ADDRESS = rf"(https?://[^/\s?#]+/({_PATH}))/discussions/{_NUMBER}(?:[/?#].*)?"
+
+
 class Reference(Struct, frozen=True):
     """A parsed reference: a number, the project if it was named, and the project's URL if one was given.
 
@@ -107,10 +110,28 @@ def parse_reference(text: str, kind: Kind) -> Reference:
         if meant not in (None, kind) and not reference.is_hashed:
             raise wrong_kind(word, kind, reference)
         return reference
+    if re.fullmatch(_TOPIC_ADDRESS, word, re.IGNORECASE):
+        raise UserError(f"{word} is not {NOUNS[kind]}", fix=f"use `lore show topic '{word}'`", reference=word)
     sign = SIGNS[kind]
     raise UserError(
         f"could not parse {text!r} as {NOUNS[kind]}",
         fix=f"use a number, {sign}12, group/project{sign}12 or a URL",
+        reference=text,
+    )
+
+
+def parse_topic_reference(text: str) -> Reference:
+    """Parse a reference to a topic."""
+    word = text.strip()
+    address = re.fullmatch(_TOPIC_ADDRESS, word, re.IGNORECASE)
+    if address is not None:
+        return Reference(int(address[3]), address[2], address[1])
+    found = _read_written(word)
+    if found is not None and found[0] != "mr":
+        return found[1]
+    raise UserError(
+        f"could not parse {text!r} as a topic",
+        fix="use a number, #12, owner/repo#12 or the URL of a discussion",
         reference=text,
     )
 

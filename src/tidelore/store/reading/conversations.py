@@ -15,6 +15,7 @@ from tidelore.core.references import NOUNS, SIGNS, Kind, Reference, other_kind, 
 from tidelore.store.database.port import Database, Row
 from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS, Family
 from tidelore.store.mirror.projects import ProjectRow, list_projects, match_project
+from tidelore.store.mirror.topics import TABLE as TOPICS
 
 FAMILIES: dict[Kind, Family] = {"issue": ISSUES, "mr": MERGE_REQUESTS}
 
@@ -35,23 +36,27 @@ def resolve(
     database: Database, kind: Kind, reference: Reference, *, project: str | None = None, default: str = ""
 ) -> int:
     """Return the id of the referenced row; `project` is a project named in addition to the reference."""
-    named = _named_project(database, reference, project)
-    found = _candidates(database, kind, reference.iid, named)
+    named = named_project(database, reference, project)
+    found = candidates(database, FAMILIES[kind].table, reference.iid, named)
     if kind == "mr" and reference.is_hashed:
         found = [one for one in found if sign_of(kind, one.references_short) == "#"]
         if not found:
             raise wrong_kind(f"{reference.project or ''}#{reference.iid}", kind, reference)
     if not found:
         raise _missing(database, kind, reference.iid, named)
+    return choose_candidate(found, f"{SIGNS[kind]}{reference.iid}", default)
+
+
+def choose_candidate(found: list[ResolveCandidate], written: str, default: str = "") -> int:
+    """Return the id of the preferred candidate, or raise UserError if several projects have one."""
     chosen = prefer(found, default)
     if len(chosen) == 1:
         return chosen[0].id
-    sign = SIGNS[kind]
     names = _tell_apart(chosen)
     raise UserError(
-        f"{sign}{reference.iid} exists in {len(names)} projects",
+        f"{written} exists in {len(names)} projects",
         fix=f"name one with --project, or use the URL: {', '.join(names)}",
-        reference=f"{sign}{reference.iid}",
+        reference=written,
         candidates=names,
     )
 
@@ -75,20 +80,22 @@ def _tell_apart(chosen: list[ResolveCandidate]) -> list[str]:
     )
 
 
-def _candidates(database: Database, kind: Kind, iid: int, project: ProjectRow | None) -> list[ResolveCandidate]:
+def candidates(database: Database, table: str, iid: int, project: ProjectRow | None) -> list[ResolveCandidate]:
+    """Return the rows of a table with this number, of one project or of all."""
+    short = "NULL" if table == TOPICS else "t.references_short"
     narrowed = "" if project is None else " AND p.id = :project_id"
     # CROSS JOIN keeps this order in SQLite: one index lookup per project, regardless of the size of the copy.
     rows = database.read(
         "SELECT t.id, p.id, p.path, p.configured, p.web_url, CASE WHEN t.deleted_at IS NULL THEN 0 ELSE 1 END,"
-        " t.references_short"
-        f" FROM projects p CROSS JOIN {FAMILIES[kind].table} t"
+        f" {short} FROM projects p CROSS JOIN {table} t"
         f" WHERE t.project_id = p.id AND t.iid = :iid{narrowed}",
         {"iid": iid} if project is None else {"iid": iid, "project_id": project.id},
     )
     return [ResolveCandidate(*row) for row in rows]
 
 
-def _named_project(database: Database, reference: Reference, project: str | None) -> ProjectRow | None:
+def named_project(database: Database, reference: Reference, project: str | None) -> ProjectRow | None:
+    """Return the project that a reference or `project` names; raise UserError if they name two."""
     beside = match_project(database, project) if project else None
     inside = _project_of(database, reference) if reference.project else None
     if beside is not None and inside is not None and beside.id != inside.id:
@@ -115,9 +122,11 @@ def _project_of(database: Database, reference: Reference) -> ProjectRow:
 def _missing(database: Database, kind: Kind, iid: int, project: ProjectRow | None) -> NotFound:
     where = "" if project is None else f" of {project.path}"
     other = other_kind(kind)
-    if _candidates(database, other, iid, project):
-        beside = "" if project is None else f" -p {project.path}"
+    beside = "" if project is None else f" -p {project.path}"
+    if candidates(database, FAMILIES[other].table, iid, project):
         fix = f"there is {NOUNS[other]} of that number: `lore show {other} {iid}{beside}`"
+    elif candidates(database, TOPICS, iid, project):
+        fix = f"there is a topic of that number: `lore show topic {iid}{beside}`"
     else:
         fix = "if it is new, fetch it with `lore sync`"
     return NotFound(
