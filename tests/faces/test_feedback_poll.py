@@ -300,7 +300,7 @@ def test_a_source_that_fails_keeps_sync_from_neither_of_the_others(follower: Fol
     follower.world.faults.add("status", re.compile("GET /repos/"), None, status=401)
     done = follower.robot("sync")
     assert done.code == 7
-    assert "4 of 6 lists failed" in done.error["message"]
+    assert "5 of 7 lists failed" in done.error["message"]
     assert done.error["message"].endswith("; the others are stored")
     assert follower.robot("count").data["issues"]["total"] == 1
     assert follower.robot("list", "posts").data["total"] == 1

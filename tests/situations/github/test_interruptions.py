@@ -127,7 +127,7 @@ def test_a_first_sync_in_slices_ends_with_the_whole_copy(tmp_path: Path, seconds
     house.world.advance(3600)
     SlowWorld(house, 2)
     before = house.world.requests.copy()
-    for done in range(SLICES):
+    for _done in range(SLICES):
         report = house.run(seconds=seconds)
         assert report is not None
         assert [scope.error for scope in report.scopes if scope.error is not None] == []
