@@ -6,17 +6,24 @@ from typing import Any
 
 import pytest
 from tests.databases.letters import document
-from tests.databases.samples import CREATED, add_project, dump, scope_of, topic, topic_comment
+from tests.databases.samples import CREATED, add_project, dump, issue, scope_of, topic, topic_comment
+from tests.databases.talk import keep
 
+from tidelore.core.errors import NotFound, UserError
 from tidelore.core.model import Item, TopicRecord
+from tidelore.core.references import Reference
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.intake import Intake
 from tidelore.engine.ports import Batch, Page
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.check import check_database
 from tidelore.store.mirror.page_writer import PageWriter
+from tidelore.store.mirror.parents import ISSUES
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.mirror.topics import TopicTable
+from tidelore.store.reading.conversations import resolve
+from tidelore.store.reading.documents import read_documents
+from tidelore.store.reading.topics import TopicFilter, list_topics, read_topic, resolve_topic
 
 SECRET = "xyzzy"
 
@@ -157,3 +164,60 @@ def test_the_readable_view_counts_the_comments_that_exist(topics: Topics) -> Non
     assert topics.read("SELECT project, iid, category, comments, created FROM v_topics") == [
         ("port/harbour", 1, "Q&A", 1, "2023-11-14T22:13:20.000Z")
     ]
+
+
+def test_topics_are_listed_in_pages_by_filters(topics: Topics) -> None:
+    topics.commit(
+        topic(1, topic_comment(5), topic_comment(6, "", deleted_at=CREATED), updated_at=CREATED + 9),
+        topic(2, is_answered=True, category="Ideas", author="noor", state="closed"),
+        topic(3, is_answered=None, created_at=CREATED - 5),
+        topic(4),
+    )
+    topics.commit(gone=[4])
+
+    def found(**wanted: Any) -> list[int]:
+        return [row.iid for row in list_topics(topics.database, TopicFilter(**wanted)).items]
+
+    assert found() == [1, 3, 2]
+    assert found(sort="created", ascending=True) == [3, 1, 2]
+    assert (found(answered=True), found(answered=False)) == ([2], [1])
+    assert (found(category="Ideas"), found(author="noor"), found(state="closed")) == ([2], [2], [2])
+    assert (found(since=CREATED + 1), found(deleted=True)) == ([1], [4])
+    assert (found(project_id=topics.project.id), found(project_id=topics.project.id + 1)) == ([1, 3, 2], [])
+    first = list_topics(topics.database, TopicFilter(limit=2))
+    assert (first.total, first.items[0].comments) == (3, 1)
+    assert found(limit=2, after=first.next) == [2]
+    assert list_topics(topics.database, TopicFilter(limit=3)).next is None
+
+
+def test_a_reference_resolves_to_the_topic_of_its_project(topics: Topics) -> None:
+    topics.commit(topic(7, topic_comment(5), topic_comment(6, parent_id=5)))
+    row_id = resolve_topic(topics.database, Reference(7, "port/harbour"))
+    row, comments = read_topic(topics.database, row_id)
+    assert (row.project, row.iid, [comment.in_reply_to for comment in comments]) == ("port/harbour", 7, [None, 5])
+    other = add_project(topics.database, 2, "port/quay")
+    scope = scope_of(other, "github.topics")
+    PageWriter(topics.database, scope, TopicTable(), lambda: CREATED).commit(Batch([topic(7)], Cursor()))
+    with pytest.raises(UserError, match="exists in 2 projects"):
+        resolve_topic(topics.database, Reference(7))
+    assert resolve_topic(topics.database, Reference(7), default="port/harbour") == row_id
+    assert resolve_topic(topics.database, Reference(7), project="quay") != row_id
+
+
+def test_a_number_of_another_kind_of_item_is_named_in_the_error(topics: Topics) -> None:
+    topics.commit(topic(7))
+    keep(topics.database, topics.project, ISSUES, [issue(8)])
+    with pytest.raises(NotFound) as missing:
+        resolve(topics.database, "issue", Reference(7))
+    assert "lore show topic 7" in (missing.value.fix or "")
+    with pytest.raises(NotFound) as missing:
+        resolve_topic(topics.database, Reference(8))
+    assert "lore show issue 8" in (missing.value.fix or "")
+
+
+def test_the_document_of_a_topic_names_its_thread(topics: Topics) -> None:
+    topics.commit(topic(7))
+    document(topics.database)
+    ((row_id,),) = topics.read("SELECT id FROM documents")
+    row = read_documents(topics.database, [row_id])[row_id]
+    assert (row.thread_type, row.project, row.iid) == ("topic", "port/harbour", 7)
