@@ -34,6 +34,7 @@ from tidelore.engine.crashpoint import Seam
 from tidelore.engine.ledger import Surgery
 from tidelore.engine.ports import Parent
 from tidelore.sources.ports import ProjectSource
+from tidelore.store.mirror.comments import THREADS
 from tidelore.store.mirror.documents import DocumentSource
 from tidelore.store.mirror.page_writer import FetchedItem, StoredItem, sources_of, store_fetched_items
 from tidelore.store.mirror.payloads import packer
@@ -100,7 +101,10 @@ async def read_dependents(
         done += 1
         tell(done, len(jobs))
 
-    await for_each(jobs, work, config.sync.dependent_concurrency)
+    # The state of a thread is stored with its comments, so these come first.
+    for late in (False, True):
+        now = [job for job in jobs if (job[1] == THREADS.name) is late]
+        await for_each(now, work, config.sync.dependent_concurrency)
     return seen
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,22 @@ def test_a_thread_whose_root_was_deleted_keeps_its_state(both: GitHubHouse) -> N
     both.verify()
     assert both.rows(STATES) == [OPEN]
     assert both.differences() == []
+
+
+def test_a_thread_whose_comments_arrive_after_its_state_gets_the_state_with_the_next_run(both: GitHubHouse) -> None:
+    begin(both, 0)
+    root = both.forge.review_comment(REPO, 1, "late to arrive")
+    both.forge.resolve_thread(REPO, both.forge.thread_of(REPO, root.id).id, "mira")
+    both.world.advance(60)
+    both.world.faults.add("invalid_timestamp", re.compile("pulls/comments$"), 1)
+    both.run()
+    assert both.world.faults.fired() == 1
+    assert both.rows(STATES) == []
+    both.world.faults.clear()
+    for _ in range(2):
+        both.world.advance(3600)
+        both.sync()
+    assert both.rows(STATES) == [(1, "mira", 0)]
 
 
 def test_without_a_token_a_resolution_is_unknown_and_the_run_succeeds(tmp_path: Path) -> None:

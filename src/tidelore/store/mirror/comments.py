@@ -25,7 +25,7 @@ from tidelore.core.model import (
 )
 from tidelore.engine.whole import in_chunks
 from tidelore.store.database.port import Database, Row, Transaction
-from tidelore.store.mirror.child_progress import kind_params
+from tidelore.store.mirror.child_progress import kind_params, make_due
 from tidelore.store.mirror.child_writer import Read, Renewal, child_family
 from tidelore.store.mirror.documents import SOURCE_TYPES, mark
 from tidelore.store.mirror.kinds import ISSUE, MERGE_REQUEST, ParentKind
@@ -104,12 +104,23 @@ def write_comments(
     notes = [_note_row(project_id, ids[thread_key(item.record)], item, now_ms) for item in items]
     tx.execute_rows(_UPSERT_NOTE, (*_NOTE, "payload_hash"), notes)
     _refresh(tx, ids.values())
+    _ask_for_states(tx, project_id, ids.values())
     mark(tx, "discussion", ids.values(), now_ms)
     for kind in (ISSUE, MERGE_REQUEST):
         # Its document contains who took part.
         touched = (parents[item.record.number] for item in items)
         changed = {parent.row_id for parent in touched if parent.kind is kind}
         mark(tx, SOURCE_TYPES[kind.table], changed, now_ms)
+
+
+def _ask_for_states(tx: Transaction, project_id: int, discussions: Iterable[int]) -> None:
+    """Make the threads of merge requests due that have a thread of unknown state: it may have been read before."""
+    rows = tx.execute(
+        "SELECT DISTINCT merge_request_id FROM discussions WHERE resolvable = 1 AND node_id IS NULL"
+        f" AND merge_request_id IS NOT NULL AND id {tx.among('ids')}",
+        {"ids": tx.integers(discussions)},
+    )
+    make_due(tx, MERGE_REQUEST, "threads", project_id, [row_id for (row_id,) in rows])
 
 
 def remove_comments(tx: Transaction, project_id: int, note_ids: Sequence[int], now_ms: int) -> None:
