@@ -6,7 +6,7 @@ Reads the local database only.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
@@ -18,18 +18,12 @@ from tidelore.store.database.port import Database
 from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS, Family, count_by_state, count_deleted
 from tidelore.store.mirror.projects import match_project
 from tidelore.store.reading import posts, topics
-from tidelore.store.reading.file_history import (
-    FileQuestion,
-    FileThread,
-    HistoryEntry,
-    Rename,
-    describe_lineage,
-    read_file_history,
-)
 from tidelore.store.reading.lists import ListedParent, ListFilter, list_parents
 from tidelore.store.reading.posts import PostFilter, PostRow
 from tidelore.store.reading.topics import TopicFilter, TopicRow
-from tidelore.store.reading.totals import count_discussions, count_events, count_files, count_notes
+
+if TYPE_CHECKING:
+    from tidelore.store.reading.file_history import FileThread, HistoryEntry, Rename
 
 POST_KINDS = posts.KINDS
 _STATES = ("opened", "merged", "closed", "locked")
@@ -364,20 +358,32 @@ def _count_items(database: Database, table: str, project_id: int | None) -> Item
 
 
 def _count_discussions(database: Database, kinds: Sequence[Kind], project_id: int | None) -> DiscussionCount:
+    from tidelore.store.reading.totals import count_discussions
+
     found = {kind: count_discussions(database, kind, project_id) for kind in kinds}
     return DiscussionCount(sum(found.values()), found)
 
 
 def _count_notes(database: Database, kinds: Sequence[Kind], project_id: int | None) -> NoteCount:
+    from tidelore.store.reading.totals import count_notes
+
     found = {kind: copy_fields(NoteCounts, count_notes(database, kind, project_id)) for kind in kinds}
     sums = {name: sum(getattr(one, name) for one in found.values()) for name in NoteCounts.__struct_fields__}
     return NoteCount(**sums, by_type=found)
 
 
 def _count_events(database: Database, kinds: Sequence[Kind], project_id: int | None) -> EventCount:
+    from tidelore.store.reading.totals import count_events
+
     found = {kind: count_events(database, kind, project_id) for kind in kinds}
     by_kind = {name: sum(counts[name] for counts in found.values()) for name in found[kinds[0]]}
     return EventCount(sum(by_kind.values()), by_kind, {kind: sum(counts.values()) for kind, counts in found.items()})
+
+
+def _count_files(database: Database, project_id: int | None) -> FileCount:
+    from tidelore.store.reading.totals import count_files
+
+    return FileCount(count_files(database, project_id))
 
 
 def _count_posts(database: Database) -> PostCount:
@@ -392,7 +398,7 @@ _COUNTERS: dict[str, Callable[[Database, Sequence[Kind], int | None], Any]] = {
     "discussions": _count_discussions,
     "notes": _count_notes,
     "events": _count_events,
-    "files": lambda database, _kinds, project_id: FileCount(count_files(database, project_id)),
+    "files": lambda database, _kinds, project_id: _count_files(database, project_id),
     "posts": lambda database, _kinds, _project_id: _count_posts(database),
 }
 
@@ -476,6 +482,8 @@ class FileRequest(Struct, frozen=True, kw_only=True):
 
 def file_history(app: App, request: FileRequest) -> FileStory:
     """Return the merge requests that changed a file, newest first."""
+    from tidelore.store.reading.file_history import FileQuestion, describe_lineage, read_file_history
+
     with app.reading() as database:
         question = copy_fields(FileQuestion, request, default=app.config.default_project)
         history = read_file_history(database, question)

@@ -6,7 +6,7 @@ Reads the local database only.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Struct
@@ -14,11 +14,12 @@ from msgspec import Struct
 from tidelore.app.answers import Instant, copy_fields, instant, means
 from tidelore.app.wiring import App
 from tidelore.core.errors import IntegrityError
-from tidelore.service.status import ServiceStatus, SourceHealth, read_overview, recovery_actions
-from tidelore.store.mirror.check import check_database
-from tidelore.store.reading.totals import Totals
 from tidelore.store.work.runs import RunRecord, RunView, find_record, list_records
-from tidelore.store.work.service_records import BudgetRow, JobRow
+
+if TYPE_CHECKING:
+    from tidelore.service.status import ServiceStatus, SourceHealth
+    from tidelore.store.reading.totals import Totals
+    from tidelore.store.work.service_records import BudgetRow, JobRow
 
 
 class JobEntry(Struct, frozen=True, kw_only=True):
@@ -230,6 +231,8 @@ class ServiceOverview(Struct, frozen=True, kw_only=True):
 
 def overview(app: App, runs: int = 5) -> ServiceOverview:
     """Return the service, its jobs, pending work and recent runs."""
+    from tidelore.service.status import read_overview
+
     with app.reading() as database:
         found = read_overview(database, app.clock.now_ms(), runs)
     service = found.service
@@ -306,6 +309,8 @@ def show_run(app: App, run_id: int) -> ShownRun:
 
 def shown_run(run: RunRecord) -> ShownRun:
     """Return everything about a run."""
+    from tidelore.service.status import recovery_actions
+
     numbers = run.surgical_iids_json
     return copy_fields(
         ShownRun,
@@ -397,6 +402,8 @@ class CheckResults(Struct, frozen=True):
 
 def check(app: App) -> CheckResults:
     """Check the database for inconsistencies; reads all of it and changes nothing."""
+    from tidelore.store.mirror.check import check_database
+
     with app.reading() as database:
         findings = check_database(database, app.clock.now_ms())
     return CheckResults([copy_fields(CheckResult, finding) for finding in findings])
