@@ -48,10 +48,11 @@ def test_after_a_timed_demo_the_copy_of_all_networks_is_exact(home: Path, tmp_pa
     assert set(data["changed"]) == set(NETWORKS)
     assert all(data["changed"].values())
     assert data["commands"] > 0
-    for name in ("issues", "merge_requests", "notes", "pull_requests", "events", "posts"):
+    for name in ("issues", "merge_requests", "notes", "github_comments", "pull_requests", "events", "posts"):
         assert data["held"][name] > 0, name
     compared = {found["list"]: found for found in data["comparison"]}
     assert {"issues", "notes", "pull_requests", "issue_comments", "review_comments", "posts"} < set(compared)
+    assert {"github_issues", "github_comments", "github_reviews", "github_threads"} < set(compared)
     for found in compared.values():
         assert (found["missing"], found["extra"], found["different"]) == (0, 0, 0), found
     assert list(spare.iterdir()) == []

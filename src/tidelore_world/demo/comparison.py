@@ -66,6 +66,11 @@ def compare(database: Database, truth: Callable[[str, str], Rows], paths: Sequen
     return found
 
 
+def copy_sizes(differences: Sequence[Difference]) -> dict[str, int]:
+    """Return how much of each compared list the copy holds."""
+    return {found.list: found.copy for found in differences}
+
+
 def count_copies(database: Database, paths: Sequence[str]) -> dict[str, int]:
     """Return how much of each list the copy holds."""
     return {name: sum(len(copied_rows(database, name, path)) for path in paths) for name in LISTS}

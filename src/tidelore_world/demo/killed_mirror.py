@@ -13,7 +13,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from tidelore.app.mirroring import mirror
 from tidelore.app.wiring import App, run_until_signalled
@@ -26,20 +27,43 @@ if TYPE_CHECKING:
     from tidelore.sync.report import RunReport
 
 RESOURCES = ("issues", "merge_requests")
+GITHUB = "github"
+ENVIRON = MappingProxyType({"GITHUB_TOKEN": "simulated"})
+"""The simulated GitHub takes any token; without one, GraphQL and so the review threads could not be read."""
 
 
-def open_app(url: str, database: str, paths: Sequence[str], seam: Crashpoint = no_seam) -> App:
-    """Return an application that mirrors these projects of a simulated GitLab, and every kind of children."""
-    hosts = [{"name": "simulated", "base_url": url, "projects": list(paths)}]
-    config = parse_config({"gitlab": hosts, "sync": {"verify_reviewers": True}})
-    return App(config, {}, db=database, seam=seam)
+def open_app(
+    url: str,
+    database: str,
+    paths: Sequence[str],
+    seam: Crashpoint = no_seam,
+    *,
+    repos: Sequence[str] = (),
+    accounts: Sequence[str] = (),
+) -> App:
+    """Return an application that mirrors these projects of a simulated GitLab, and every kind of children.
+
+    With `repos` it mirrors repositories of the simulated GitHub too, with `accounts` Bluesky accounts.
+    """
+    tables: dict[str, Any] = {
+        "gitlab": [{"name": "simulated", "base_url": url, "projects": list(paths)}],
+        "sync": {"verify_reviewers": True},
+    }
+    if repos:
+        tables["github"] = [{"name": GITHUB, "base_url": url, "repos": list(repos)}]
+    if accounts:
+        every = {"accounts": list(accounts), "initial_lookback_hours": 100_000}
+        tables["bluesky"] = {"base_url": url, "plc_url": url, **every}
+    return App(parse_config(tables), ENVIRON, db=database, seam=seam)
 
 
-def mirror_all(app: App, *, walk: bool = True, scrub_budget: int | None = None) -> RunReport:
-    """Mirror issues, merge requests and their children; without `walk` only verify them."""
+def mirror_all(
+    app: App, *, walk: bool = True, scrub_budget: int | None = None, project: str | None = None
+) -> RunReport:
+    """Mirror issues, merge requests and their children, of one project or of all; without `walk` only verify them."""
     from tidelore.sync.mirror import MirrorRequest
 
-    request = MirrorRequest(RESOURCES, walk=walk, scrub_budget=scrub_budget)
+    request = MirrorRequest(RESOURCES, project, walk=walk, scrub_budget=scrub_budget)
     return run_until_signalled(mirror(app, request, "lore demo"), FATE)
 
 

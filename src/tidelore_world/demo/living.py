@@ -29,10 +29,11 @@ from tidelore.core.config import load_config
 from tidelore.core.errors import UserError
 from tidelore.core.extras import require
 from tidelore.core.signals import ended_in_order
-from tidelore_world.demo.comparison import Difference, compare, count_copies
+from tidelore_world.demo.comparison import Difference, compare, copy_sizes, count_copies
+from tidelore_world.demo.killed_mirror import ENVIRON
 from tidelore_world.demo.life import Life
 from tidelore_world.demo.shapes import LiveDemo
-from tidelore_world.demo.text import FATE, counted, judge, verdict
+from tidelore_world.demo.text import FATE, WIDE, counted, judge, verdict
 
 if TYPE_CHECKING:
     from tidelore.cli.command import Invocation
@@ -94,7 +95,7 @@ class Stage:
 
     def load(self) -> App:
         """Read the settings; nothing of whoever runs the demonstration has a say in them."""
-        return App(load_config(self.config_file, {}), {}, db=self._database)
+        return App(load_config(self.config_file, {}), ENVIRON, db=self._database)
 
     async def follow(self) -> None:
         """Follow every pull request that is open; those to come are followed by rule, accounts by the settings."""
@@ -108,11 +109,13 @@ class Stage:
 
     def held(self) -> dict[str, int]:
         """Return what the copy holds, by list."""
+        from tidelore_world.demo.truth_github import compare_github
         from tidelore_world.demo.truth_talk import count_talk
 
         database = self.app.open_store()
         try:
-            return count_copies(database, self._paths()) | count_talk(database)
+            repositories = copy_sizes(compare_github(database, self.world.github))
+            return count_copies(database, self._paths()) | repositories | count_talk(database)
         finally:
             database.close()
 
@@ -126,22 +129,25 @@ class Stage:
 
         self.world.advance(A_DAY)
         app = replace(self.app, clock=Tomorrow())
-        await mirror(app, MirrorRequest(RESOURCES), "lore demo")
-        await mirror(app, MirrorRequest(RESOURCES, walk=False, scrub_budget=1_000_000), "lore demo")
         for _ in range(2):
             # What the first one sends or brings is seen by the second.
             await polling.poll_github(app, polling.FeedbackPollRequest(command="lore demo"))
             await poll_accounts(app, PollRequest(everyone=True, verify=True, documents=False))
+        # After the polls: the answers they send to commands are comments of the repositories.
+        await mirror(app, MirrorRequest(RESOURCES), "lore demo")
+        await mirror(app, MirrorRequest(RESOURCES, walk=False, scrub_budget=1_000_000), "lore demo")
 
     def compare(self) -> list[Difference]:
         """Compare the copy with the truth of all three networks."""
         from tidelore_world.demo.truth import true_rows
+        from tidelore_world.demo.truth_github import compare_github
         from tidelore_world.demo.truth_talk import compare_talk
 
         world = self.world
         database = self.app.open_store()
         try:
             found = compare(database, partial(true_rows, world.gitlab), self._paths())
+            found += compare_github(database, world.github)
             return found + compare_talk(database, world.github, world.bluesky, self.people, PREFIX)
         finally:
             database.close()
@@ -230,7 +236,7 @@ def _tell(stage: Stage, invocation: Invocation, seed: int, seconds: float) -> Ou
     run_until_signalled(stage.come_to_rest(), FATE)
     differences = stage.compare()
     for found in differences:
-        say(f"   {verdict(found)}")
+        say(f"   {verdict(found, WIDE)}")
     data = {
         "seed": seed,
         "seconds": seconds,

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from tidelore.cli.output.render import plural
 from tidelore.core.errors import IntegrityError
 from tidelore_world.demo.comparison import Difference
 
+if TYPE_CHECKING:
+    from tidelore.sync.report import RunReport
+
 FATE = "the temporary directory was removed"
 """What becomes of a demonstration that somebody ends before its time."""
+WIDE = 22
+"""Columns for the names of lists where those of GitHub are among them."""
 
 
 def title(name: str) -> str:
     """Return the name of a list, or of a kind of change, as people write it."""
-    return name.replace("_", " ")
+    return name.replace("_", " ").replace("github", "GitHub")
 
 
 def counted(counts: Mapping[str, int]) -> str:
@@ -28,11 +35,28 @@ def fill(parts: Sequence[str]) -> str:
     return textwrap.fill(glued, 97, initial_indent="   ", subsequent_indent="   ").replace("\u00a0", " ")
 
 
-def verdict(found: Difference) -> str:
-    """Return how the copy of a list compares with the world, on one line."""
+def verdict(found: Difference, width: int = 16) -> str:
+    """Return how the copy of a list compares with the world, on one line; its name gets `width` columns."""
     sizes = f"{found.truth:>5,} on the server, {found.copy:>5,} in the copy"
     faults = f"{found.missing:,} missing, {found.extra:,} extra, {found.different:,} different"
-    return f"{title(found.list):<16} {sizes}: {faults}"
+    return f"{title(found.list):<{width}} {sizes}: {faults}"
+
+
+def corrected(reports: Sequence[RunReport]) -> dict[str, int]:
+    """Return what the verification of these runs put right."""
+    scopes = [scope for report in reports for scope in report.scrubbed]
+    children = [child for scope in scopes for child in scope.children.values()]
+    return {
+        "gone": sum(scope.tally.gone for scope in scopes),
+        "items": sum(scope.tally.changed for scope in scopes),
+        "children": sum(child.tally.changed for child in children),
+    }
+
+
+def corrections(found: Mapping[str, int]) -> str:
+    """Return what verification put right, in words."""
+    children = f"{found['children']:,} {'child' if found['children'] == 1 else 'children'}"
+    return f"{found['gone']:,} deleted on the server, {plural(found['items'], 'item')} and {children} corrected"
 
 
 def judge(differences: Sequence[Difference]) -> IntegrityError | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Payload = Mapping[str, Any]
 
-TALK = ("pull_requests", "issue_comments", "review_comments", "review_summaries", "posts")
+TALK = ("pull_requests", "issue_comments", "review_comments", "review_summaries")
 _SURFACES = {
     "issue_comments": "issue_comment",
     "review_comments": "review_comment",
@@ -43,10 +43,16 @@ def compare_talk(
             shown = {row["id"]: row for number in pulls for row in _shown(github, repo, number, kind)}
             said = {key: row["body"] for key, row in shown.items() if _is_heard(row, listened_to, prefix)}
             found[name].add(dict(said), _heard(database, repo, pulls, kind, shown))
+    return [*found.values(), compare_posts(database, bluesky)]
+
+
+def compare_posts(database: Database, bluesky: BlueskyForge) -> Difference:
+    """Compare what everybody posted with the truth."""
+    found = Difference("posts")
     for actor in bluesky.truth_accounts():
         posts = [row for collection in _COLLECTIONS for row in bluesky.truth_records(actor, collection)]
-        found["posts"].add({row["uri"]: row["cid"] for row in posts}, _posted(database, actor))
-    return list(found.values())
+        found.add({row["uri"]: row["cid"] for row in posts}, _posted(database, actor))
+    return found
 
 
 def count_talk(database: Database) -> dict[str, int]:
