@@ -118,6 +118,18 @@ COMPARED = [
     "closed_issues",
     "files",
     "reviewers",
+    "github_issues",
+    "github_pull_requests",
+    "github_comments",
+    "github_review_comments",
+    "github_reviews",
+    "github_threads",
+    "github_closing_issues",
+    "github_files",
+    "github_topics",
+    "github_topic_comments",
+    "github_state_events",
+    "posts",
 ]
 
 
@@ -205,6 +217,54 @@ def test_the_demo_would_detect_a_difference(desk: Desk, monkeypatch: pytest.Monk
     assert done.error["code"] == "INTEGRITY"
     missing = [found["list"] for found in done.document["data"]["comparison"] if found["missing"]]
     assert missing == ["issues", "merge_requests"]
+
+
+def test_the_demo_mirrors_github_and_bluesky_and_finds_their_changes(demonstration: dict[str, Any]) -> None:
+    added = demonstration["added"]
+    assert (added["repositories"], added["accounts"]) == (2, 4)
+    assert all(count > 0 for count in added["stored"].values())
+    assert set(added["stored"]) == {name for name in COMPARED if name.startswith("github_")} | {"posts"}
+    assert added["changes"]["github"]["delete_issue"] > 0, "something that no list shows"
+    assert sum(added["changes"]["bluesky"].values()) == 20
+    for network in ("github", "bluesky"):
+        asked = {run: requests[network] for run, requests in added["requests"].items()}
+        assert 0 < asked["changed"] < asked["first"], network
+        assert asked["verification"] > asked["changed"], network
+    assert sum(added["corrected"].values()) > 0, "verification found what the sync could not"
+
+
+def test_the_demo_finds_an_answer_in_each_of_the_three_sources(demonstration: dict[str, Any]) -> None:
+    answers = demonstration["answers"]
+    best = {found["source"]: found for found in answers["best"]}
+    assert set(best) == {"gitlab", "github", "bluesky"}
+    assert min(found["rank"] for found in best.values()) == 1
+    assert max(found["rank"] for found in best.values()) <= answers["total"]
+    assert best["gitlab"]["reference"].startswith("harborline/platform/")
+    assert best["github"]["reference"].startswith(("harborline/tracking#", "harborline/ledger#"))
+    assert best["bluesky"]["reference"].startswith("at://")
+    assert answers["documents"] > 0
+
+
+def test_the_demo_fails_if_the_copy_of_github_is_wrong(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tidelore_world.demo.more_sources import MoreSources
+
+    verify = MoreSources._verify
+
+    def falsify(more: MoreSources) -> Any:
+        done = verify(more)
+        database = more._app.open_store()
+        with database.transaction() as tx:
+            one = "(SELECT MIN(id) FROM notes WHERE kind = 'review_comment')"
+            tx.execute(f"UPDATE notes SET body = 'other' WHERE id = {one}")
+        database.close()
+        return done
+
+    monkeypatch.setattr(MoreSources, "_verify", falsify)
+    done = desk.robot("demo", "--scale", "0.1")
+    assert (done.code, done.error["code"]) == (8, "INTEGRITY")
+    wrong = {found["list"]: found for found in done.document["data"]["comparison"] if found["different"]}
+    assert list(wrong) == ["github_review_comments"]
+    assert wrong["github_review_comments"]["different"] == 1
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -60,7 +60,10 @@ COMMANDS = {
     "cursors": ("tidelore.cli.sync_status:cursors_command", "List, show or reset reading positions."),
     "metrics": ("tidelore.cli.status:metrics_command", "Print metrics in the Prometheus text format."),
     "check": ("tidelore.cli.status:check_command", "Check the database for inconsistencies."),
-    "demo": ("tidelore_world.demo.command:command", "Mirror a simulated GitLab and verify the copy."),
+    "demo": (
+        "tidelore_world.demo.command:command",
+        "Mirror a simulated GitLab, GitHub and Bluesky and verify the copy.",
+    ),
     "simulate": ("tidelore_world.demo.simulate:command", "Serve a simulated GitLab, GitHub and Bluesky."),
     "robot-docs": (
         "tidelore.cli.robot_docs:robot_docs_command",

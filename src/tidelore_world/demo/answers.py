@@ -16,6 +16,7 @@ from tidelore.cli.output.render import plural
 from tidelore_world.demo.text import FATE
 
 if TYPE_CHECKING:
+    from tidelore.core.progress import DocumentReport, EmbedReport
     from tidelore.search.results import ThreadResult
 
 QUESTION = "what did we settle on to recognise a boat that goes by several names"
@@ -37,8 +38,7 @@ class Answers:
     def prepare(self) -> dict[str, int]:
         """Make documents and vectors out of the copy."""
         self._say("\n8. Generate search documents and embeddings (offline)")
-        made = run_until_signalled(document(self._app, full=False, force=False), FATE)
-        vectors = run_until_signalled(embed(self._app), FATE)
+        made, vectors = index(self._app)
         self._say(f"   {plural(made.regenerated, 'document')}, {plural(vectors.embedded, 'document')} embedded")
         self._by_meaning = vectors.notice is None
         if vectors.notice:
@@ -56,7 +56,7 @@ class Answers:
             return None
         best = found[0]
         self._say(f"   {best.reference}  {best.title}")
-        self._say(_filled(f"in a review thread: {best.snippet}"))
+        self._say(filled(f"in a review thread: {best.snippet}"))
         return best
 
     def refresh(self, answer: ThreadResult) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class Answers:
         self._say(f"   lore sync --mr '{answer.reference}'")
         self._say(f"   {plural(report.requests, 'request')}, {plural(written, 'document')} written")
         found = [entry for entry in self._search(_TELLING) if entry.reference == answer.reference]
-        self._say(_filled(f"found: {found[0].snippet}") if found else "   the reply was NOT found")
+        self._say(filled(f"found: {found[0].snippet}") if found else "   the reply was NOT found")
         return {
             "reference": answer.reference,
             "requests": report.requests,
@@ -98,5 +98,12 @@ class Answers:
             database.close()
 
 
-def _filled(text: str) -> str:
+def index(app: App) -> tuple[DocumentReport, EmbedReport]:
+    """Make documents of what changed, and vectors of those documents."""
+    made = run_until_signalled(document(app, full=False, force=False), FATE)
+    return made, run_until_signalled(embed(app), FATE)
+
+
+def filled(text: str) -> str:
+    """Return a text on indented lines."""
     return textwrap.fill(text, 97, initial_indent="   ", subsequent_indent="   ")

@@ -21,7 +21,7 @@ from tidelore.core.errors import UserError
 from tidelore.core.signals import ended_in_order
 from tidelore_world.demo.comparison import Difference, compare, count_copies
 from tidelore_world.demo.shapes import DemoStory, LiveDemo
-from tidelore_world.demo.text import FATE, counted, fill, judge, title, verdict
+from tidelore_world.demo.text import FATE, corrected, corrections, counted, fill, judge, title, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,10 +53,12 @@ SILENT = ("throttled_note", "delete_note", "push")
 )
 @click.pass_context
 def command(ctx: click.Context, seed: int, scale: float, console: bool, seconds: float | None) -> Output:  # noqa: FBT001
-    """Mirror a simulated GitLab and verify the copy.
+    """Mirror a simulated GitLab, GitHub and Bluesky and verify the copy.
 
     Kills the first sync half way, resumes it, changes the simulated data, syncs again and compares the copy with the
-    simulator. Needs no token and no network and leaves no files behind. Exits with 8 if copy and simulator differ.
+    simulator. Then GitHub repositories and Bluesky accounts are added, changed and compared in the same way, and one
+    search covers all three. Needs no token and no network and leaves no files behind. Exits with 8 if copy and
+    simulator differ.
 
     With --console, runs the service and the console against a simulated GitLab, GitHub and Bluesky.
     """
@@ -82,6 +84,7 @@ def command(ctx: click.Context, seed: int, scale: float, console: bool, seconds:
         story = Story(world, server.url, f"{folder}/lore.db", say)
         data, differences = story.tell()
         data |= story.answer()
+        data |= story.add_sources(scale, differences)
     told = {"seed": seed, **data, "comparison": [asdict(found) for found in differences]}
     return Output(convert(told, DemoStory), (), judge(differences))
 
@@ -116,8 +119,8 @@ class Story:
         self.say("\n5. Verification: every item is fetched again and compared")
         verified = mirror_all(self.app, walk=False, scrub_budget=1_000_000)
         runs = {"resumed": resumed, "changed": changed, "settled": settled, "verification": verified}
-        corrected = _corrected(list(runs.values()))
-        self.say(f"   {_told(corrected)}, in {plural(verified.requests, 'request')}")
+        found = corrected(list(runs.values()))
+        self.say(f"   {corrections(found)}, in {plural(verified.requests, 'request')}")
         self.say("\n6. Sync without any changes")
         runs["quiet"] = quiet = mirror_all(self.app)
         lists = plural(len(quiet.scopes), "list")
@@ -127,7 +130,7 @@ class Story:
             "requests": {"killed": killed["requests"], **{name: run.requests for name, run in runs.items()}},
             "repeated": repeated,
             "stored": {name: _stored(run) for name, run in runs.items()},
-            "corrected": corrected,
+            "corrected": found,
             "changes": changes,
             "silent": silent,
         }, self._compare()
@@ -146,6 +149,15 @@ class Story:
             merge_request = self.world.gitlab.merge_request(best.project, best.iid)
             self.world.gitlab.add_note(merge_request, REPLY, discussion=merge_request.discussions[0])
         return told | {"refreshed": answers.refresh(best)}
+
+    def add_sources(self, scale: float, differences: list[Difference]) -> dict[str, Any]:
+        """Mirror GitHub and Bluesky too, add their comparison to the differences, and search all three sources."""
+        from tidelore_world.demo.more_sources import MoreSources
+
+        more = MoreSources(self.world, self.url, self.database, self.paths, scale, self.say)
+        added = more.mirror()
+        differences += more.compare()
+        return {"added": added, "answers": more.search()}
 
     def _be_killed(self) -> dict[str, Any]:
         from tidelore_world.demo.killed_mirror import mirror_and_die
@@ -240,21 +252,6 @@ def _reread(report: RunReport) -> str:
     tallies = [scope.children["discussions"].tally for scope in report.scopes]
     reread = plural(sum(tally.fetched for tally in tallies), "conversation")
     return f"{reread} fetched again, {plural(sum(tally.changed for tally in tallies), 'discussion')} changed"
-
-
-def _corrected(reports: list[RunReport]) -> dict[str, int]:
-    scopes = [scope for report in reports for scope in report.scrubbed]
-    children = [child for scope in scopes for child in scope.children.values()]
-    return {
-        "gone": sum(scope.tally.gone for scope in scopes),
-        "items": sum(scope.tally.changed for scope in scopes),
-        "children": sum(child.tally.changed for child in children),
-    }
-
-
-def _told(corrected: dict[str, int]) -> str:
-    items, children = plural(corrected["items"], "item"), f"{corrected['children']:,} children"
-    return f"{corrected['gone']:,} deleted on the server, {items} and {children} corrected"
 
 
 def _stored(report: RunReport) -> int:

@@ -50,7 +50,10 @@ class ComparedCopy(Struct, frozen=True, kw_only=True):
 
     list: Annotated[
         str,
-        means("issues, merge_requests, or a kind of children; with --console also pull requests, comments and posts"),
+        means(
+            "issues, merge_requests, or a kind of children; github_issues, github_pull_requests and so on; posts;"
+            " with --console also followed pull requests and their comments"
+        ),
     ]
     truth: Annotated[int, means("number in the simulator")]
     copy: Annotated[int, means("number in the local copy")]
@@ -75,6 +78,58 @@ class RefreshResult(Struct, frozen=True):
     found: Annotated[bool, means("whether the new note is found")]
 
 
+class SourceRequests(Struct, frozen=True):
+    """The requests of one sync of the added sources."""
+
+    github: Annotated[int, means("requests to GitHub")]
+    bluesky: Annotated[int, means("requests to Bluesky")]
+
+
+class AddedRequests(Struct, frozen=True):
+    """How many requests each sync of the added sources sent."""
+
+    first: SourceRequests
+    changed: SourceRequests
+    verification: SourceRequests
+
+
+class AddedChanges(Struct, frozen=True):
+    """What happened in the added sources after their first sync."""
+
+    github: Annotated[dict[str, int], means("number of changes of each kind on GitHub")]
+    bluesky: Annotated[dict[str, int], means("number of changes of each kind on Bluesky")]
+
+
+class AddedSources(Struct, frozen=True, kw_only=True):
+    """GitHub repositories and Bluesky accounts that are added to the configuration."""
+
+    repositories: Annotated[int, means("number of GitHub repositories")]
+    accounts: Annotated[int, means("number of Bluesky accounts")]
+    stored: Annotated[dict[str, int], means("what their first sync stored, by kind")]
+    changes: AddedChanges
+    requests: AddedRequests
+    corrected: Annotated[Corrections, means("what the verification of GitHub corrected")]
+
+
+class BestResult(Struct, frozen=True, kw_only=True):
+    """The best result of one source."""
+
+    source: Annotated[str, means("gitlab, github or bluesky")]
+    rank: Annotated[int, means("its rank among the results of all sources")]
+    reference: Annotated[str, means("reference of the thread or address of the post")]
+    title: Annotated[str, means("its title; of a post, its author")]
+    snippet: Annotated[str, means("best matching part, on one line")]
+
+
+class SearchOfAll(Struct, frozen=True, kw_only=True):
+    """One search in all three sources."""
+
+    question: Annotated[str, means("the text that was searched")]
+    documents: Annotated[int, means("documents created for it")]
+    total: Annotated[int, means("number of matching threads")]
+    best: Annotated[list[BestResult], means("the best result of each source, in the order of rank")]
+
+
 class DemoStory(Struct, frozen=True, kw_only=True):
     """The answer of `lore demo`."""
 
@@ -89,6 +144,8 @@ class DemoStory(Struct, frozen=True, kw_only=True):
     comparison: list[ComparedCopy]
     search: SearchResult
     refreshed: Annotated[RefreshResult | None, means("null if no thread was found")]
+    added: AddedSources
+    answers: SearchOfAll
 
 
 class LiveDemo(Struct, frozen=True, kw_only=True):
