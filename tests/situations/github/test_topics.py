@@ -265,3 +265,17 @@ def test_discussion_that_cannot_be_parsed_is_quarantined_and_stored_later(house:
     house.sync()
     assert differing(house) == []
     assert house.rows("SELECT COUNT(*) FROM quarantine") == [(0,)]
+
+
+def test_discussions_of_an_organisation_are_read_and_learnt_from_its_list(tmp_path: Path) -> None:
+    house = GitHubHouse(tmp_path, host={"repos": [], "orgs": ["octo"]})
+    house.sync()
+    house.forge.create_discussion(REPO, "at once")
+    house.world.advance(60)
+    house.sync()
+    assert titles(house) == ["at once"]
+    assert differing(house) == []
+    house.forge.switch_discussions(REPO, on=False)
+    house.world.advance(60)
+    assert not any("graphql" in route for route in house.requests(house.sync))
+    assert titles(house) == ["at once"]

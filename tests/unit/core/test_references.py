@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidelore.core.errors import UserError
-from tidelore.core.references import Kind, Reference, other_kind, parse_reference
+from tidelore.core.references import Kind, Reference, other_kind, parse_reference, parse_topic_reference
 
 HOST = "https://forge.test"
 
@@ -86,3 +86,25 @@ def test_an_invalid_reference_is_refused_with_the_valid_forms(text: str, kind: K
 
 def test_issues_and_merge_requests_are_the_only_reference_kinds() -> None:
     assert (other_kind("issue"), other_kind("mr")) == ("mr", "issue")
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("12", Reference(12)),
+        ("#12", Reference(12, is_hashed=True)),
+        ("octo/tide#12", Reference(12, "octo/tide", is_hashed=True)),
+        (f"{HOST}/octo/tide/discussions/12", Reference(12, "octo/tide", f"{HOST}/octo/tide")),
+        (f" {HOST}/octo/tide/discussions/12#discussioncomment-7", Reference(12, "octo/tide", f"{HOST}/octo/tide")),
+        (f"{HOST}/octo/tide/discussions/12?sort=new", Reference(12, "octo/tide", f"{HOST}/octo/tide")),
+    ],
+)
+def test_a_topic_is_named_by_number_project_or_address(text: str, meant: Reference) -> None:
+    assert parse_topic_reference(text) == meant
+
+
+@pytest.mark.parametrize("text", ["", "!12", "octo/tide!12", f"{HOST}/octo/tide/issues/12", f"{HOST}/discussions/x"])
+def test_what_is_not_a_topic_is_refused_with_the_accepted_forms(text: str) -> None:
+    with pytest.raises(UserError) as refused:
+        parse_topic_reference(text)
+    assert "owner/repo#12" in (refused.value.fix or "")
