@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from tests.mutants import guarding, listening, offspring, posting, sharing, surgery, telling, understanding, walking
+from tests.mutants import (
+    guarding,
+    listening,
+    mirroring,
+    offspring,
+    posting,
+    sharing,
+    surgery,
+    telling,
+    understanding,
+    walking,
+)
 from tests.mutants.mutant import Mutant, Promise
 
 _HISTORIES = "tests/properties/test_histories.py::test_the_copy_equals_the_server_after_any_history"
@@ -167,6 +178,13 @@ PROMISES = (
             ),
         ),
     ),
+    Promise(
+        mirroring.FEEDS,
+        (
+            f"{mirroring.HISTORIES}::test_the_copy_of_a_repository_equals_the_server_after_a_random_history",
+            f"{mirroring.KILLED}::test_a_mirrored_repository_is_whole_after_a_process_was_killed_again_and_again",
+        ),
+    ),
 )
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -179,4 +197,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *listening.MUTANTS,
     *posting.MUTANTS,
     *sharing.MUTANTS,
+    *mirroring.MUTANTS,
 )

@@ -82,6 +82,16 @@ def test_a_new_comment_costs_at_most_two_more_requests_than_a_quiet_run() -> Non
     assert max(MOVED_ISSUE.total(), MOVED_PULL.total()) <= MOST_FOR_A_COMMENT
 
 
+def test_new_items_with_comments_cost_no_request_for_the_parents_of_the_comments(house: GitHubHouse) -> None:
+    fill(house, 2)
+    forge = house.forge
+    forge.comment(REPO, forge.create_issue(REPO, "a new one", "text").number, "on it")
+    forge.review_comment(REPO, forge.create_pull(REPO).number, "on a line")
+    house.world.advance(5)
+    house.requests_are(QUIET + MOVED_ISSUE + MOVED_PULL + Counter({FILES: 1}))
+    assert house.differences() == []
+
+
 def test_an_edited_comment_that_moves_nothing_else_costs_no_more_than_a_quiet_run(house: GitHubHouse) -> None:
     issue = fill(house, 2)
     written = house.forge.comment(REPO, issue, "as written")

@@ -83,6 +83,19 @@ def test_a_run_killed_again_and_again_moves_on(both: GitHubHouse, seam: Seam) ->
     assert both.differences() == []
 
 
+def test_pull_requests_behind_the_first_page_are_read_after_a_kill_there(tmp_path: Path) -> None:
+    house = GitHubHouse(tmp_path, http={"per_page": 2})
+    house.forge.bulk(REPO, pulls=7, issues=0, threads=1, comments=1)
+    house.world.advance(3600)
+    for _ in range(2):
+        assert house.run(Reaper(0, Seam.AFTER_COMMIT)) is None
+    assert house.column("SELECT COUNT(*) FROM gaps") == [1]
+    spent = house.requests(house.sync)
+    assert spent["GET /repos/:owner/:repo/pulls/:n"] == 0, "the list contains them"
+    assert house.column("SELECT COUNT(*) FROM gaps") == [0]
+    assert house.differences() == []
+
+
 def test_a_verification_that_is_killed_loses_nothing(house: GitHubHouse) -> None:
     begin(house)
     house.forge.delete_issue(REPO, 3)

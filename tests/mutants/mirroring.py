@@ -1,0 +1,127 @@
+"""Bugs about repositories whose comments come by feeds: what is settled, what a page needs, what a thread keeps."""
+
+from __future__ import annotations
+
+from tests.mutants.listening import REPOSITORY
+from tests.mutants.mutant import Mutant
+
+FEEDS = "feeds and parents"
+HISTORIES = "tests/properties/test_github_histories.py"
+KILLED = "tests/crash/test_github_killed.py"
+_COMMENTS = "tests/situations/github/test_comments.py"
+_COSTS = "tests/situations/github/test_costs.py"
+_THREADS = "tests/situations/github/test_threads.py"
+_STOPPED = "tests/situations/github/test_interruptions.py"
+_CHANGE = f"{_COSTS}::test_one_change_costs_a_fixed_number_of_requests_and_the_next_run_is_quiet"
+
+MUTANTS = (
+    Mutant(
+        name="comments-settled-though-the-count-differs",
+        invariant=FEEDS,
+        file="store/mirror/comments.py",
+        before="""        f" AND p.user_notes_count = {counted})",\n""",
+        after="""        f" AND p.user_notes_count >= 0 AND {counted} >= 0)",\n""",
+        test=f"{_COMMENTS}::test_a_deletion_that_changes_the_count_is_found_as_soon_as_the_parent_moves[issue]",
+        why="A feed never tells of a deletion, so the deleted comment would stay until verification.",
+    ),
+    Mutant(
+        name="sides-of-unknown-pull-requests-written",
+        invariant=FEEDS,
+        file="sync/comment_parents.py",
+        before="        there = await self._require(numbers, pulls_only=True) if numbers else set()\n",
+        after="        there = numbers\n",
+        test=f"{_COMMENTS}::test_a_pull_request_opened_between_its_list_and_the_list_of_issues_is_stored[sqlite]",
+        why="The cursor would pass an issue side that has no row to be stored in.",
+    ),
+    Mutant(
+        name="feeds-read-before-parents",
+        invariant=FEEDS,
+        file="sync/lists.py",
+        before="        group.sort(key=",
+        after="        order.reverse()\n        group.sort(key=",
+        test=f"{_COSTS}::test_new_items_with_comments_cost_no_request_for_the_parents_of_the_comments",
+        why="Each comment on something new would cost a request for its parent.",
+    ),
+    Mutant(
+        name="comments-asked-for-one-by-one-in-a-slice",
+        invariant=FEEDS,
+        file="sync/children.py",
+        before="        if kind in left_out:\n",
+        after="        if not kind:\n",
+        test=f"{_STOPPED}::test_a_first_sync_in_slices_ends_with_the_whole_copy[21]",
+        why="A first sync in slices would ask for the comments of each pull request, which the feeds contain.",
+    ),
+    Mutant(
+        name="validator-kept-with-open-gaps",
+        invariant=FEEDS,
+        file="engine/newest_first.py",
+        before="""        known = None if below else cursor.validator
+        first, cursor = None, replace(cursor, validator=None)
+        floor = self._intake.now_ms() - self._plan.lookback_ms
+        spans = [open_head(cursor.watermark, below, floor), *below]
+        limit, spent = max(self._plan.max_pages, LEAST_PAGES), 0
+        guard = PageGuard()
+        while spans and spent < limit and self._intake.tally.pages < MOST_EMPTY * limit:
+            span = spans[0]
+            page = await self._fetch(span, spans, cursor, known)
+""",
+        after="""        known = cursor.validator
+        first = None
+        floor = self._intake.now_ms() - self._plan.lookback_ms
+        spans = [open_head(cursor.watermark, below, floor), *below]
+        limit, spent = max(self._plan.max_pages, LEAST_PAGES), 0
+        guard = PageGuard()
+        while spans and spent < limit and self._intake.tally.pages < MOST_EMPTY * limit:
+            span = spans[0]
+            page = await self._fetch(span, spans, cursor, known)
+            cursor = replace(cursor, validator=page.validator if self._intake.tally.pages == 0 else cursor.validator)
+""",
+        test=f"{_STOPPED}::test_pull_requests_behind_the_first_page_are_read_after_a_kill_there",
+        why="An unchanged first page would hide the pages behind it that were never read.",
+    ),
+    Mutant(
+        name="files-carried-over-though-the-head-moved",
+        invariant=FEEDS,
+        file="store/mirror/parents.py",
+        before="        if all(row[place] == before[remote_id][place] for place in places)\n",
+        after="        if len(row) > len(places)\n",
+        test=f"{_CHANGE}[push-5]",
+        why="A push would leave the files of the old head.",
+    ),
+    Mutant(
+        name="thread-state-lost-with-a-rewritten-comment",
+        invariant=FEEDS,
+        file="store/mirror/comments.py",
+        before="""    " noteable_type = excluded.noteable_type"\n""",
+        after="""    " noteable_type = excluded.noteable_type, resolved = NULL, resolved_by = NULL"\n""",
+        test=f"{_THREADS}::test_a_thread_keeps_its_state_when_its_comments_change[sqlite-edited]",
+        why="Only GraphQL knows the state, and nothing would ask for it again.",
+    ),
+    Mutant(
+        name="thread-state-read-before-its-comments",
+        invariant=FEEDS,
+        file="store/mirror/comments.py",
+        before="    _ask_for_states(tx, project_id, ids.values())\n",
+        after="",
+        test=f"{_THREADS}::test_a_thread_whose_comments_arrive_after_its_state_gets_the_state_with_the_next_run[sqlite]",
+        why="A state has no row until its comments are stored; it must be read again then.",
+    ),
+    Mutant(
+        name="query-limit-stops-everything",
+        invariant=FEEDS,
+        file="sources/github/graphql.py",
+        before="        self._exhausted = QueryLimited(\n",
+        after="        from tidelore.core.errors import RateLimited\n\n        self._exhausted = RateLimited(\n",
+        test="tests/situations/github/test_faults.py::test_an_exhausted_graphql_limit_does_not_stop_rest[sqlite]",
+        why="REST has a limit of its own and can go on.",
+    ),
+    Mutant(
+        name="replaced-repository-mirrored",
+        invariant=REPOSITORY,
+        file="sync/projects.py",
+        before="        check_identity(known, record.remote_id)\n",
+        after="        pass\n",
+        test="tests/situations/github/test_features.py::test_a_repository_that_was_deleted_and_made_again_is_refused",
+        why="Issues of somebody else's repository would be stored beside ours.",
+    ),
+)
