@@ -6,19 +6,20 @@ The tests use only what every forge has: issues with a title and a text, comment
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.databases.migrated_file import lay_out
 from tests.properties.inprocess import BASE_URL, NEVER_SECONDS, Killed, MortalApp, Reaper, WorldTime, WorldTransport
 from tests.toy.world import Ticket, ToyForge
 
 from tidelore.app.mirroring import audit, mirror, surgical_sync
-from tidelore.core.config import Config, parse_config
+from tidelore.core.config import Config, forge_hosts, parse_config
 from tidelore.core.references import Reference
-from tidelore.sources.registry import host_tables
+from tidelore.sources.ports import ProjectSource
+from tidelore.sources.registry import host_tables, open_hosts
 from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database
@@ -29,6 +30,7 @@ from tidelore.sync.report import RunReport, SurgicalReport
 from tidelore.sync.surgical_preflight import RequestedItem, SurgicalFlags
 from tidelore_world.world import World
 
+T = TypeVar("T")
 PROJECT = "harbour/tides"
 RESOURCES = ("issues", "merge_requests")
 
@@ -128,6 +130,17 @@ class SourceHouse:
 
     def audit(self) -> AuditReport:
         return asyncio.run(audit(self.app(), None))
+
+    def ask(self, question: Callable[[ProjectSource], Awaitable[T]]) -> T:
+        """Open the source and ask it something."""
+
+        async def run() -> T:
+            app = self.app()
+            async with AsyncExitStack() as stack:
+                (source,) = await open_hosts(forge_hosts(app.config), app.wiring(lambda _metric: None), stack)
+                return await question(source)
+
+        return asyncio.run(run())
 
     def refresh(self, number: int) -> SurgicalReport:
         """Refresh one issue."""

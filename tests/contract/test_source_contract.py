@@ -19,6 +19,7 @@ from tests.toy.source import TOY, ToyHost, open_toy
 from tidelore.app.searching import SearchQuestion, search
 from tidelore.core.config import GitHubHost, GitLabHost, Host
 from tidelore.engine.crashpoint import Seam
+from tidelore.engine.ports import ListRequest
 from tidelore.sources.github.source import open_github
 from tidelore.sources.gitlab.source import open_gitlab
 from tidelore.sources.ports import ProjectSource, Wiring
@@ -76,6 +77,31 @@ def settled(house: SourceHouse) -> None:
     house.sync()
     house.world.advance(SETTLED_SECONDS)
     house.sync()
+
+
+@pytest.mark.parametrize("by_creation", [False, True])
+def test_the_list_of_issues_has_the_order_that_is_asked_for(house: SourceHouse, *, by_creation: bool) -> None:
+    for number in reversed(house.truth()):
+        house.edit(number, "edited in the reverse order")
+        house.world.advance(5)
+
+    async def read(source: ProjectSource) -> list[tuple[int, int]]:
+        project = await source.resolve(PROJECT)
+        lister = source.listing("issues", project.remote_id, by_creation=by_creation)
+        found: list[tuple[int, int]] = []
+        token = None
+        for _ in range(10):
+            page = await lister.fetch(ListRequest(token=token))
+            found += [(item.at, item.record.iid) for item in page.items]
+            token = page.next_token
+            if token is None:
+                break
+        return found
+
+    found = house.ask(read)
+    assert found == sorted(found)
+    numbers = list(house.truth())
+    assert [number for _, number in found] == (sorted(numbers) if by_creation else sorted(numbers, reverse=True))
 
 
 def test_the_first_sync_copies_every_issue_and_comment(house: SourceHouse) -> None:
