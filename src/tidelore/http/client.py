@@ -21,7 +21,7 @@ import msgspec
 
 from tidelore import __version__
 from tidelore.core.clock import Clock, SystemClock
-from tidelore.core.errors import CredentialsMissing, RemoteError, RemotePermanent, RemoteTransient
+from tidelore.core.errors import CredentialsMissing, QueryLimited, RemoteError, RemotePermanent, RemoteTransient
 from tidelore.core.redaction import redact
 from tidelore.http.failures import FailureRules, excerpt, outcome_of
 from tidelore.http.limits import Governor, backoff_seconds, parse_http_date
@@ -342,6 +342,8 @@ class HttpClient:
             except RemoteTransient as failure:
                 named = failure.retry_after_seconds
                 final = failure.status in OVERLOADED and not call.retry_overload
+                # The limit for queries does not delay the requests of the client, so a retry would not wait for it.
+                final = final or isinstance(failure, QueryLimited)
                 if final or attempt > self._max_retries or (named is not None and self.governor.too_long(named)):
                     failure.details["attempts"] = attempt
                     raise

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tidelore.core.errors import (
     CredentialsRejected,
+    QueryLimited,
     RateLimited,
     RemoteError,
     RemoteNotFound,
@@ -37,7 +38,8 @@ def excerpt(body: bytes) -> str:
 def from_status(status: int, verdict: Verdict, url: str, said: str, *, writes: bool = False) -> RemoteError:
     """Return the error for an unsuccessful status."""
     if verdict.limited:
-        return RateLimited(
+        kind_of_limit = QueryLimited if verdict.rule == "queries" else RateLimited
+        return kind_of_limit(
             f"rate limited by the server (status {status})",
             status=status,
             url=url,
@@ -117,7 +119,7 @@ def unclear_write(url: str, status: int | None) -> RemoteTransient:
 
 def outcome_of(error: RemoteError) -> Outcome:
     """Return the outcome under which an error is counted in the metrics."""
-    if isinstance(error, RateLimited):
+    if isinstance(error, RateLimited | QueryLimited):
         return "rate_limited"
     return "transient" if isinstance(error, RemoteTransient) else "permanent"
 

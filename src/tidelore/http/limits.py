@@ -62,7 +62,7 @@ _LEAST_WAIT_SECONDS = 1.0
 _EARLIEST_EPOCH = 1_000_000_000
 _LIMIT_WORDS = (b"rate limit", b"abuse detection", b"retry later", b"too many requests")
 
-LimitRule = Literal["none", "retry-after", "reset", "secondary"]
+LimitRule = Literal["none", "retry-after", "reset", "secondary", "queries"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,14 @@ def read_budget(headers: Mapping[str, str], server_ms: int) -> Budget:
 
     GitHub counts GraphQL apart from everything else: an exhausted GraphQL budget must not delay other requests.
     """
-    if headers.get("x-ratelimit-resource") == "graphql":
-        return UNKNOWN
+    return UNKNOWN if _counts_queries(headers) else _read_budget(headers, server_ms)
+
+
+def _counts_queries(headers: Mapping[str, str]) -> bool:
+    return headers.get("x-ratelimit-resource") == "graphql"
+
+
+def _read_budget(headers: Mapping[str, str], server_ms: int) -> Budget:
     for prefix in ("ratelimit", "x-ratelimit"):
         remaining = whole_number(headers.get(f"{prefix}-remaining"))
         if remaining is not None:
@@ -113,12 +119,19 @@ def classify_limit(
     strikes: int = 0,
     unexplained_wait_seconds: float = SECONDARY_WAIT_SECONDS,
 ) -> Verdict:
-    """Return how a response limits later requests. `strikes`: rate limits without a duration just before it."""
+    """Return how a response limits later requests. `strikes`: rate limits without a duration just before it.
+
+    The rule `queries` limits only requests that count against the budget of GraphQL.
+    """
     after = read_retry_after(headers, server_ms) if status in (403, 429, 503) else None
     spent = budget.remaining == 0
     limited = status == 429 or (status == 403 and (after is not None or spent or _speaks_of_limits(body)))
     if after is not None:
         return Verdict(max(after, _LEAST_WAIT_SECONDS), "retry-after", limited)
+    if limited and _counts_queries(headers):
+        queries = _read_budget(headers, server_ms)
+        if queries.remaining == 0 and queries.reset_at is not None:
+            return Verdict(max((queries.reset_at - server_ms) / 1000, _LEAST_WAIT_SECONDS), "queries", limited)
     if spent and budget.reset_at is not None:
         wait = (budget.reset_at - server_ms) / 1000
         if limited:
@@ -215,6 +228,8 @@ class Governor:
         verdict = classify_limit(
             status, headers, body, budget, measured_ms, self._strikes, self._unexplained_wait_seconds
         )
+        if verdict.rule == "queries":
+            return verdict
         # Requests that were in flight together count as one violation, and successful ones among them do not clear it.
         if now >= self._blocked_until:
             self._strikes = self._strikes + 1 if verdict.rule == "secondary" else 0

@@ -105,6 +105,41 @@ def test_an_exhausted_graphql_limit_does_not_stop_rest(both: GitHubHouse) -> Non
     assert both.differences() == []
 
 
+@pytest.mark.parametrize("status", [403, 429])
+def test_an_exhausted_graphql_limit_that_is_answered_by_a_status_does_not_stop_rest(
+    house: GitHubHouse, status: int
+) -> None:
+    begin(house)
+    change_everything(house)
+    reset = house.world.clock.now_us // 1_000_000 + HOUR
+    house.world.faults.add(
+        "status",
+        "POST /graphql",
+        None,
+        status=status,
+        rate_limited=False,
+        headers={
+            "x-ratelimit-resource": "graphql",
+            "x-ratelimit-limit": "5000",
+            "x-ratelimit-remaining": "0",
+            "x-ratelimit-reset": str(reset),
+        },
+        message="API rate limit exceeded for this user.",
+    )
+    began = house.world.clock.now_us
+    report = house.run()
+    assert report is not None
+    assert house.world.faults.fired() == 1
+    assert [scope.error for scope in report.scopes] == [None] * len(report.scopes)
+    assert live(house) == (4, 3, 10), "all lists were read"
+    assert house.world.clock.now_us - began < 10_000_000, "nothing waited"
+    assert isinstance(run_verdict(report.scopes), PartialSuccess)
+    house.world.faults.clear()
+    house.world.advance(2 * HOUR)
+    house.verify()
+    assert house.differences() == []
+
+
 def test_an_exhausted_graphql_limit_asks_for_no_more_queries_in_that_run(house: GitHubHouse) -> None:
     begin(house)
     for _ in range(3):

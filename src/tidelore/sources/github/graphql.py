@@ -186,6 +186,9 @@ class GraphQlClient:
             return await self._client.query(
                 content, as_type=_Answer, route=f"graphql/{route}", retry_overload=retry_overload
             )
+        except QueryLimited as error:
+            self._exhausted = error
+            raise
         except RemotePermanent as error:
             if error.status not in (403, 404, 410):
                 raise
