@@ -82,6 +82,8 @@ async def resolve_project(
     try:
         return await refresh_project(session, source, known)
     except RemoteNotFound:
+        if source.owns_names:
+            raise
         return await find_again(session, source, known)
 
 

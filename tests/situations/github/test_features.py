@@ -72,6 +72,14 @@ def test_a_repository_hidden_from_the_token_fails_and_loses_nothing(both: GitHub
     assert both.differences() == []
 
 
+def test_a_hidden_repository_costs_two_requests_or_one_when_it_is_looked_up_anyway(house: GitHubHouse) -> None:
+    begin(house)
+    house.forge.make_private(REPO, "somebody")
+    assert house.requests(house.run).total() == 2
+    house.world.advance(2 * DAY)
+    assert house.requests(house.run).total() == 1
+
+
 def test_an_archived_repository_is_skipped_and_kept(house: GitHubHouse) -> None:
     begin(house)
     house.forge.comment(REPO, 1, "the last word")
