@@ -105,6 +105,7 @@ def test_random_changes_hide_and_end_nothing_by_default(lively: World) -> None:
         assert (repo.has_issues, repo.readers, repo.archived) == (True, None, False)
 
 
+@pytest.mark.deep
 def test_two_thousand_pull_requests_with_threads_are_made_within_seconds() -> None:
     _, forge = new_forge()
     begin = time.process_time()

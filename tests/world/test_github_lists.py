@@ -305,6 +305,7 @@ def test_a_deleted_issue_is_gone_and_a_missing_one_is_not_found(forge: GitHubFor
     assert rows(ask(forge, f"/repos/{REPO}/issues/comments")) == []
 
 
+@pytest.mark.deep
 def test_walking_a_thread_of_ten_thousand_comments_returns_them_all(forge: GitHubForge) -> None:
     number = forge.create_pull(REPO).number
     for index in range(10_000):

@@ -260,6 +260,7 @@ def test_a_walk_over_random_changes_shows_exactly_the_truth() -> None:
                 assert sorted(rows, key=lambda row: row["iid"]) == world.gitlab.truth_merge_requests(PATH)
 
 
+@pytest.mark.deep
 def test_one_page_of_a_hundred_thousand_issues_is_rendered_fast() -> None:
     world = project_world()
     world.gitlab.bulk(PATH, issues=100_000)
