@@ -221,7 +221,9 @@ class Watch:
         """Wait until a job has ended well so many times more."""
         await self.until(lambda: self.job(name) is not None, name)
         for _ in range(count):
-            before = self.job(name).succeeded_at or 0
+            # The stored time of one and the same success differs by a few milliseconds each time it is written: it is
+            # computed from a monotonic clock.
+            before = (self.job(name).succeeded_at or 0) + 100
             await self.until(lambda before=before: (self.job(name).succeeded_at or 0) > before, name)  # type: ignore[misc]
 
     def job(self, name: str) -> JobRow:
