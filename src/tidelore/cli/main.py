@@ -25,7 +25,7 @@ COMMANDS = {
     "init": ("tidelore.cli.setup:init_command", "Write a configuration file."),
     "doctor": ("tidelore.cli.setup:doctor_command", "Check the configuration, the database and every source."),
     "sync": ("tidelore.cli.sync:sync_command", "Update the local copy."),
-    "ingest": ("tidelore.cli.sync:ingest_command", "Fetch issues or merge requests of the configured GitLab projects."),
+    "ingest": ("tidelore.cli.sync:ingest_command", "Fetch issues or merge requests of the configured projects."),
     "poll": ("tidelore.cli.poll:poll_command", "Poll GitHub and Bluesky for updates."),
     "feedback": ("tidelore.cli.feedback:feedback_command", "Track pull requests, process their comments and reply."),
     "service": (

@@ -1,6 +1,6 @@
 """Update the local copy: `lore sync`, `lore ingest`, `lore generate-docs`, `lore embed`.
 
-`lore sync` polls GitHub and Bluesky and runs every stage for all GitLab projects, or refreshes named items only
+`lore sync` polls GitHub and Bluesky and runs every stage for all mirrored projects, or refreshes named items only
 (`--issue`, `--mr`, `--retry-failed`). Reports are rendered in `output/runs.py`.
 """
 
@@ -84,7 +84,7 @@ from tidelore.cli.output.runs import (
 def sync_command(ctx: click.Context, /, **wanted: Any) -> Output:
     """Update the local copy.
 
-    Polls GitHub and Bluesky as `lore poll` does. Reads the lists of the configured GitLab projects, then the
+    Polls GitHub and Bluesky as `lore poll` does. Reads the lists of the configured projects, then the
     discussions, events and files of changed items, verifies a share of the stored items, and updates search documents
     and embeddings. An interrupted sync continues where it stopped. Exits with 7 if some lists or sources could not be
     read; the rest is stored.
@@ -176,7 +176,7 @@ def ingest_command(
     no_status: bool,  # noqa: FBT001
     force: bool,  # noqa: FBT001
 ) -> Output:
-    """Fetch issues or merge requests of the configured GitLab projects.
+    """Fetch issues or merge requests of the configured projects.
 
     Includes discussions, notes and resource events, the status of issues, and the closing issues and changed files of
     merge requests. Reads only changes since the last run. Unlike `lore sync`, updates no documents and no embeddings.
