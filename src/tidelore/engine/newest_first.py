@@ -25,6 +25,8 @@ R = TypeVar("R")
 
 LEAST_PAGES = 3
 """One for the head, one to pass an item exactly at its floor, one for the gap: with fewer no gap would ever close."""
+WHOLE_SECOND_MS = 1000
+"""The precision of a server's times."""
 MOST_EMPTY = 10
 """A walk stops after this multiple of its page limit, counting pages with nothing above their floor."""
 
@@ -60,6 +62,17 @@ def shrink(gap: Gap, positions: Sequence[Position], next_token: str | None, over
     return replace(gap, top=highest(gap.top, *positions), token=next_token)
 
 
+def shows_what_comes(page: Page[object], overlap_ms: int) -> bool:
+    """Return whether every later change will appear on this first page, so that "not modified" means no change.
+
+    That is not so while a full page has only updates of the present second: further ones may be sorted after them.
+    """
+    if page.next_token is None:
+        return True
+    margin_ms = max(overlap_ms, WHOLE_SECOND_MS)
+    return page.server_at is not None and any(item.at < page.server_at - margin_ms for item in page.items)
+
+
 def close(top: Position | None, below: Sequence[Gap]) -> list[Gap]:
     """Join a finished span with the gap below it: everything between their tops is complete."""
     return [replace(below[0], top=highest(top, below[0].top)), *below[1:]] if below else []
@@ -91,7 +104,9 @@ class NewestFirstWalk(Generic[R]):
             if page.not_modified:
                 self._intake.take(page, replace(cursor, validator=known))
                 break
-            first, known = (page.validator if self._intake.tally.pages == 0 else first), None
+            if self._intake.tally.pages == 0 and shows_what_comes(page, self._plan.overlap_ms):
+                first = page.validator
+            known = None
             self._look(guard, page, spans, cursor)
             positions = [item.position for item in page.items if item.version.id not in page.pinned]
             # Pages with only items at the floor, or hidden ones, do not count, or a walk could use up its limit there.

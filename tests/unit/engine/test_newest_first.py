@@ -10,7 +10,7 @@ from tests.unit.engine.lists import NOW, PlainScopeStore, Script, at, item
 
 from tidelore.core.errors import RemoteTransient
 from tidelore.core.model import Position
-from tidelore.engine.cursor import Cursor, Gap
+from tidelore.engine.cursor import Cursor, Gap, Validator
 from tidelore.engine.intake import Intake
 from tidelore.engine.newest_first import (
     LEAST_PAGES,
@@ -19,6 +19,7 @@ from tidelore.engine.newest_first import (
     close,
     highest,
     open_head,
+    shows_what_comes,
     shrink,
 )
 from tidelore.engine.ports import Page
@@ -108,3 +109,36 @@ def test_a_page_token_the_server_rejects_is_dropped_and_its_gap_read_again(statu
         descend(Script(head, RemoteTransient("broken", status=status)), store)
     assert [gap.token for gap in store.open_gaps] == [None if forgotten else "bad"]
     assert store.cursor.watermark == Position(1, "at://low")
+
+
+@pytest.mark.parametrize(
+    ("ages", "next_token", "overlap_ms", "shown"),
+    [
+        ((0, 0), "2", 0, False),
+        ((0, 1_000), "2", 0, False),
+        ((0, 1_001), "2", 0, True),
+        ((0, 5_000), "2", 5_000, False),
+        ((0, 5_001), "2", 5_000, True),
+        ((0, 0), None, 5_000, True),
+        ((), None, 0, True),
+    ],
+)
+def test_a_full_page_of_updates_of_the_present_second_does_not_show_every_later_change(
+    ages: tuple[int, ...], next_token: str | None, overlap_ms: int, shown: bool
+) -> None:
+    page = Page([item(key, NOW - age) for key, age in enumerate(ages)], next_token=next_token, server_at=NOW)
+    assert shows_what_comes(page, overlap_ms) is shown
+
+
+def test_without_the_servers_clock_a_full_page_is_not_trusted() -> None:
+    assert not shows_what_comes(Page([item(1, NOW - 86_400_000)], next_token="2"), 0)
+
+
+@pytest.mark.parametrize(("age", "kept"), [(0, False), (60_000, True)])
+def test_the_validator_of_the_first_page_is_kept_only_if_it_shows_what_comes(age: int, kept: bool) -> None:
+    validator = Validator("https://forge.test/pulls", "one")
+    first = Page([item(3, NOW), item(2, NOW - age)], next_token="2", server_at=NOW, validator=validator)
+    store = PlainScopeStore()
+    descend(Script(first, Page([item(1, NOW - age - 1)], server_at=NOW)), store)
+    assert store.cursor.complete
+    assert store.cursor.validator == (validator if kept else None)
