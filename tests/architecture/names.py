@@ -29,10 +29,10 @@ KNOWN: dict[str, frozenset[str]] = {
         {
             # Feedback on pull requests: a feature that only GitHub has.
             *("feedback.actions", "feedback.audit", "feedback.delivery", "feedback.lifecycle", "feedback.outbox"),
-            *("feedback.polling", "feedback.pull_requests", "feedback.repo_poll", "feedback.report"),
+            "feedback.report",
             "feedback.repositories",
             *("app.feedback_events", "app.feedback_jobs", "app.feedback_polling"),
-            *("store.mirror.cursors", "store.mirror.projects"),  # the scopes of its comment lists
+            "store.mirror.cursors",  # the scopes of its comment lists
             # Commands that poll it, audit it, or accept a repository under a known name.
             *("app.auditing", "app.console", "app.sources", "app.syncing"),
             *("cli.audit", "cli.poll", "cli.sync"),

@@ -30,7 +30,7 @@ def bench() -> Iterator[Bench]:
 def test_a_revoked_token_is_reported_as_one_error(bench: Bench) -> None:
     bench.forge.settings.bad_tokens.add(TOKEN)
     with pytest.raises(CredentialsRejected) as caught:
-        bench.run(lambda source: walked(source.pull_feed(REPO)))
+        bench.run(lambda source: walked(source.pull_list(bench.forge.repository(REPO).id)))
     assert TOKEN not in f"{caught.value.message} {caught.value.details}"
     assert len(bench.metrics) == 1
 

@@ -89,26 +89,27 @@ def test_an_unchanged_list_costs_no_rate_limit_and_a_changed_one_is_noticed(benc
 
 
 def test_pull_requests_are_listed_newest_update_first_so_page_one_shows_any_change(bench: Bench) -> None:
-    numbers = [bench.number]
+    numbers, repo_id = [bench.number], bench.forge.repository(REPO).id
     for _ in range(64):
         bench.world.advance(60)
         numbers.append(bench.forge.create_pull(REPO).number)
 
     async def do(source: GitHubSource) -> Any:
-        pages = await walked(source.pull_feed(REPO))
+        pages = await walked(source.pull_list(repo_id))
         validator = pages[0].validator
-        same = await source.pull_feed(REPO).fetch(ListRequest(validator=validator))
+        same = await source.pull_list(repo_id).fetch(ListRequest(validator=validator))
         bench.world.advance(60)
         bench.forge.merge(REPO, numbers[0])
-        changed = await source.pull_feed(REPO).fetch(ListRequest(validator=validator))
+        changed = await source.pull_list(repo_id).fetch(ListRequest(validator=validator))
         return pages, same, changed
 
     pages, same, changed = bench.run(do)
-    assert [item.record.number for page in pages for item in page.items] == numbers[::-1]
+    assert [item.record.iid for page in pages for item in page.items] == numbers[::-1]
     assert len(pages) == 3
     assert same.not_modified
     top = changed.items[0].record
-    assert (top.number, top.state, top.merged, top.merged_at) == (numbers[0], "closed", True, top.closed_at)
+    assert (top.iid, top.state, top.merged_at) == (numbers[0], "merged", top.closed_at)
+    assert top.merged_at is not None
 
 
 def test_all_reviews_of_a_pull_request_are_read(bench: Bench) -> None:
@@ -217,7 +218,7 @@ def test_a_head_commit_is_compared_with_the_last_seen_one(bench: Bench) -> None:
     forge = bench.forge
 
     async def do(source: GitHubSource) -> list[str]:
-        seen = (await source.pull(REPO, bench.number)).head_sha
+        seen = (await source.pull(forge.repository(REPO).id, bench.number)).head_sha
         pushed = forge.push(REPO, bench.number)
         rewritten = forge.push(REPO, bench.number, force=True)
         pairs = [(seen, seen), (seen, pushed), (pushed, seen), (pushed, rewritten), ("0" * 40, rewritten)]

@@ -6,15 +6,26 @@ from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
-from tests.databases.feedback_samples import NOW, REPO, TOKEN, add_events, comment, followed, repository
+from tests.databases.feedback_samples import (
+    NOW,
+    REPO,
+    TOKEN,
+    add_events,
+    add_threads,
+    comment,
+    event_of,
+    followed,
+    judge,
+    repository,
+)
 
 from tidelore.engine.cursor import SKEW_MS
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.check import FEEDBACK_RULES, CheckFinding, check_database
-from tidelore.store.work.events import NewEvent, NewFollowup, lease_next
+from tidelore.store.work.events import IgnoredComment, NewEvent, NewFollowup, lease_next
 from tidelore.store.work.followed_issues import add_followups, batch_followups, follow_issue
 from tidelore.store.work.outbox import claim, mark_observed, note_attempt, plan
-from tidelore.store.work.tracked_pull_requests import move
+from tidelore.store.work.tracked_pull_requests import begin_judging, move
 
 Break = Callable[[str], None]
 
@@ -24,9 +35,19 @@ def filled(database: Database) -> Database:
     """Something in every table of feedback, all of it sound, some of it in flight."""
     project = repository(database)
     rows = followed(database, project, 12, 13, 14)
-    add_events(database, project, [comment(1), comment(2, updated_at=NOW + 1), comment(3, 13, NOW + 2)])
+    add_threads(database, project, pulls=(12, 13))
+    records = [comment(1), comment(2, updated_at=NOW + 1), comment(3, 13, NOW + 2)]
+    ignored = comment(20, author="stranger")
+    judge(
+        database,
+        project,
+        [*((record, [event_of(record)]) for record in records), (ignored, [IgnoredComment(ignored, "not_allowed")])],
+    )
+    add_events(database, project, [comment(21, 13, NOW + 3)])
     batched = replace(comment(5, 7, NOW - 1), kind="issue_followups")
     with database.transaction() as tx:
+        for row in rows:
+            begin_judging(tx, row.id)
         move(tx, rows[1], "closed", "closed", None, NOW)
         move(tx, rows[2], "blocked", "operator", None, NOW)
         for number in (7, 8):
@@ -83,9 +104,11 @@ SECOND_IN_FLIGHT = (
         ("tracked-history", "DELETE FROM tracked_pr_history WHERE to_status = 'closed'", f"{REPO}#13"),
         ("tracked-history", "DELETE FROM tracked_pr_history WHERE tracked_pr_id = (SELECT MAX(id) FROM tracked_prs)",
          f"{REPO}#14"),
-        ("event-versions", "DELETE FROM feedback_comments WHERE comment_id = 3", "feedback_events "),
-        ("event-versions", "UPDATE feedback_comments SET updated_at = updated_at - 1 WHERE comment_id = 1",
+        ("event-versions", "UPDATE notes SET judged_at = NULL, judged_hash = NULL WHERE remote_id = 1",
          "feedback_events "),
+        ("event-versions", "UPDATE notes SET judged_at = judged_at - 1 WHERE remote_id = 3", "feedback_events "),
+        ("event-versions", "UPDATE notes SET judged_hash = NULL WHERE remote_id = 3", "notes "),
+        ("event-versions", "UPDATE notes SET judged_at = NULL, judged_hash = NULL WHERE remote_id = 20", "notes "),
         ("events-in-flight", SECOND_IN_FLIGHT, f"{REPO}#12"),
         ("followups", "UPDATE issue_comment_cursors SET pre_pr_last_consumed_comment_id = 4 WHERE issue_number = 7",
          "feedback_events "),
@@ -103,6 +126,24 @@ def test_each_inconsistency_is_reported_by_exactly_one_check(
     found = failures(filled)
     assert found.keys() == {check}
     assert (found[check].count, named in found[check].detail) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM discussions WHERE remote_id = 'issue_comment:1'",
+        "UPDATE notes SET judged_at = NULL, judged_hash = NULL WHERE remote_id = 3",
+        "UPDATE tracked_prs SET judge_from = 0 WHERE pr_number = 12",
+    ],
+    ids=["deleted on the server", "stored again after the pull request ended", "to be judged by the next run"],
+)
+def test_events_of_comments_that_are_gone_or_not_judged_again_yet_are_consistent(
+    filled: Database, break_it: Break, change: str
+) -> None:
+    break_it(change)
+    if "judge_from" in change:
+        break_it("UPDATE notes SET judged_at = NULL, judged_hash = NULL WHERE remote_id = 1")
+    assert failures(filled) == {}
 
 
 def test_an_expired_event_lease_is_not_in_flight(filled: Database, break_it: Break) -> None:

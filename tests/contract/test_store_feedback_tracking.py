@@ -4,35 +4,38 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.databases.feedback_samples import NOW, REPO, cursor_at, feed, followed, pull, repository
+from tests.databases.feedback_samples import NOW, REPO, add_threads, cursor_at, feed, followed, pull, repository
 
 from tidelore.core.errors import IllegalTransition, IntegrityError
 from tidelore.core.model import Position
 from tidelore.engine.cursor import Census, Cursor, Validator, Window
+from tidelore.engine.ports import Parent
 from tidelore.store.database.port import Database
+from tidelore.store.mirror.child_progress import record_read
 from tidelore.store.mirror.cursors import (
     THREADS,
     forget_thread,
-    get_poll_cursor,
     list_poll_cursors,
     load_cursor,
-    poll_scope,
-    repo_of,
     save_cursor,
-    upsert_poll_cursor,
+    thread_scope,
+    transfer_position,
 )
+from tidelore.store.mirror.kinds import MERGE_REQUEST
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.service_records import add_to_counter, read_counters
 from tidelore.store.work.tracked_pull_requests import (
     TrackedPr,
+    begin_judging,
     find_tracked,
     history,
     list_tracked,
+    mirrored_pulls,
     move,
     note_pull,
-    note_reviews_read,
     set_head,
     set_paused,
+    set_scan_due,
     track,
     untrack,
 )
@@ -116,11 +119,78 @@ def test_a_pull_requests_texts_are_updated_and_its_head_is_set_only_once(
     assert stale == later
     with database.transaction() as tx:
         set_head(tx, tracked.id, "b" * 40, NOW + 4)
-        note_reviews_read(tx, tracked.id, NOW + 9)
-        note_reviews_read(tx, tracked.id, NOW + 1)
     found = find_tracked(database, project.id, 12)
     assert found is not None
-    assert (found.last_seen_head_sha, found.reviews_read_for) == ("b" * 40, NOW + 9)
+    assert found.last_seen_head_sha == "b" * 40
+
+
+def test_stored_comments_are_judged_once_after_tracking_and_after_each_unblock(
+    database: Database, tracked: TrackedPr
+) -> None:
+    with database.transaction() as tx:
+        assert [begin_judging(tx, tracked.id) for _ in range(2)] == [0, None]
+        blocked = move(tx, tracked, "blocked", "operator", None, NOW + 1)
+        assert begin_judging(tx, tracked.id) is None
+        move(tx, blocked, "awaiting_feedback", "unblocked", None, NOW + 2, judge_from=NOW)
+    with database.transaction() as tx:
+        assert [begin_judging(tx, tracked.id) for _ in range(2)] == [NOW, None]
+
+
+def test_a_transaction_that_fails_while_judging_leaves_the_comments_to_be_judged(
+    database: Database, tracked: TrackedPr
+) -> None:
+    def judge_and_fail() -> None:
+        with database.transaction() as tx:
+            assert begin_judging(tx, tracked.id) == 0
+            raise KeyError("anything")
+
+    with pytest.raises(KeyError):
+        judge_and_fail()
+    with database.transaction() as tx:
+        assert begin_judging(tx, tracked.id) == 0
+
+
+def test_the_threads_of_a_pull_request_stay_due_until_they_were_scanned(
+    database: Database, project: ProjectRow, tracked: TrackedPr
+) -> None:
+    def is_due() -> int:
+        found = find_tracked(database, project.id, 12)
+        assert found is not None
+        return found.scan_due
+
+    assert is_due() == 0
+    for due in (True, True, False):
+        with database.transaction() as tx:
+            set_scan_due(tx, tracked.id, due=due)
+        assert is_due() == due
+
+
+def test_a_pull_request_is_read_once_its_comments_and_reviews_were_read_for_its_version(
+    database: Database, project: ProjectRow, tracked: TrackedPr
+) -> None:
+    assert mirrored_pulls(database, project.id) == []
+    add_threads(database, project, pulls=(12, 13))
+    (one,) = mirrored_pulls(database, project.id)
+    assert (one.tracked.pr_number, one.pull.number, one.pull.updated_at, one.is_read) == (12, 12, NOW, False)
+    for kind in ("comments", "reviews", "discussions"):
+        assert not mirrored_pulls(database, project.id)[0].is_read
+        read(database, project, kind)
+    assert mirrored_pulls(database, project.id)[0].is_read
+    with database.transaction() as tx:
+        tx.execute("UPDATE merge_requests SET merged_at = :now WHERE iid = 12", {"now": NOW})
+    assert mirrored_pulls(database, project.id)[0].pull.state == "merged"
+    with database.transaction() as tx:
+        move(tx, tracked, "merged", "merged", None, NOW)
+    assert mirrored_pulls(database, project.id) == []
+
+
+def read(database: Database, project: ProjectRow, kind: str) -> None:
+    """Count the children of one kind of pull request 12 as read."""
+    ((row_id, updated_at),) = database.read("SELECT id, updated_at FROM merge_requests WHERE iid = 12")
+    with database.transaction() as tx:
+        record_read(
+            tx, MERGE_REQUEST, kind, project.id, Parent(row_id, 12, updated_at, None, None), settled=True, now_ms=NOW
+        )
 
 
 def test_pausing_returns_whether_anything_changed(database: Database, tracked: TrackedPr) -> None:
@@ -178,47 +248,48 @@ def test_the_documented_view_shows_comment_cursors_and_nothing_else(database: Da
 
 
 def test_a_position_is_found_by_its_documented_surface_name(database: Database, project: ProjectRow) -> None:
-    near = replace(project, path=f"{REPO}-annex")
+    near = repository(database, 11, f"{REPO}-annex")
     with database.transaction() as tx:
         for scope in (feed(project, "pr_issue_comments", 12), feed(project), feed(near), feed(near, THREADS[0], 1)):
             save_cursor(tx, scope, cursor_at(NOW, 9), NOW)
-    found = get_poll_cursor(database, "pr_issue_comments", 12, REPO, source="github")
-    assert found is not None
+    whole, found = list_poll_cursors(database, project.id)
+    assert (whole.surface, whole.scope_number) == ("issue_comments", 0)
+    assert (found.surface, found.scope_number) == ("pr_issue_comments", 12)
     assert (found.last_updated_at, found.last_comment_id, found.bootstrap_complete) == (NOW, 9, True)
-    assert get_poll_cursor(database, "pr_issue_comments", 12, REPO, source="elsewhere") is None
-    assert [row.scope_number for row in list_poll_cursors(database, "github", REPO)] == [0, 12]
+    assert [row.scope_number for row in list_poll_cursors(database, near.id)] == [0, 1]
     with database.transaction() as tx:
-        assert [forget_thread(tx, "github", REPO, 12) for _ in range(2)] == [1, 0]
-    assert [row.surface for row in list_poll_cursors(database, "github", REPO)] == ["issue_comments"]
+        assert [forget_thread(tx, project.id, project.remote_id, 12) for _ in range(2)] == [1, 0]
+        assert forget_thread(tx, project.id, near.remote_id, 1) == 0, "of another repository"
+    assert [row.surface for row in list_poll_cursors(database, project.id)] == ["issue_comments"]
+    assert len(list_poll_cursors(database, near.id)) == 2
 
 
-@pytest.mark.parametrize(("surface", "number"), [("issue_comments", 12), ("pr_issue_comments", 0), ("issues", 0)])
-def test_a_surface_is_listed_only_where_it_exists(surface: str, number: int) -> None:
+@pytest.mark.parametrize("surface", ["issue_comments", "review_comments", "merge_requests", "issues"])
+def test_a_list_of_a_whole_repository_is_not_one_of_a_thread(surface: str) -> None:
     with pytest.raises(ValueError, match=surface):
-        poll_scope("github", 1, REPO, surface, number)
+        thread_scope("github", 1, 1, surface, 12)
 
 
 def test_a_position_is_only_handed_over_forward_and_restarts_reading(database: Database, project: ProjectRow) -> None:
     scope = feed(project, "pr_issue_comments", 12)
-    assert repo_of(scope) == REPO
     busy = Cursor(
         Position(NOW, 9), Window(NOW, NOW), Validator("https://forge.test", "x"), complete=True, census=Census(after=3)
     )
 
-    def hand_over(at: int | None, key: int, *, complete: bool) -> Cursor:
+    def hand_over(at: int | None, *, complete: bool) -> Cursor:
         with database.transaction() as tx:
-            moved = upsert_poll_cursor(
-                tx, scope, last_updated_at=at, last_comment_id=key, bootstrap_complete=complete, now_ms=NOW
-            )
+            moved = transfer_position(tx, scope, at, complete=complete, now_ms=NOW)
         assert load_cursor(database, scope).watermark == moved
         return load_cursor(database, scope)
 
-    assert hand_over(None, 0, complete=False) == Cursor()
+    assert hand_over(None, complete=False) == Cursor()
+    assert hand_over(None, complete=True) == Cursor(complete=True), "complete without a watermark: there is no comment"
     with database.transaction() as tx:
         save_cursor(tx, scope, busy, NOW)
-    assert hand_over(NOW - 1, 99, complete=True) == busy
-    assert hand_over(NOW, 3, complete=False) == replace(busy, window=None, validator=None, complete=False)
-    assert hand_over(NOW, 10, complete=True) == Cursor(Position(NOW, 10), complete=True, census=Census(after=3))
+    assert hand_over(NOW - 1, complete=True) == busy
+    assert hand_over(NOW, complete=True) == busy, "the same instant does not move it back to the first id"
+    assert hand_over(NOW, complete=False) == replace(busy, window=None, validator=None, complete=False)
+    assert hand_over(NOW + 1, complete=True) == Cursor(Position(NOW + 1, 0), complete=True, census=Census(after=3))
 
 
 def test_a_durable_transaction_syncs_to_disk_and_the_next_one_does_not(database: Database) -> None:

@@ -7,11 +7,12 @@ from tests.databases.samples import CREATED, add_project, issue
 from tests.databases.talk import keep
 
 from tidelore.core.errors import NotFound, UserError
-from tidelore.core.model import ProjectRecord
+from tidelore.core.model import ProjectRecord, Scope
 from tidelore.store.database.port import Database
-from tidelore.store.mirror.cursors import list_poll_cursors, poll_scope, upsert_poll_cursor
+from tidelore.store.mirror.cursors import list_poll_cursors, thread_scope, transfer_position
 from tidelore.store.mirror.parents import ISSUES
 from tidelore.store.mirror.projects import (
+    ProjectRow,
     find_configured,
     find_remote,
     list_projects,
@@ -22,6 +23,13 @@ from tidelore.store.mirror.projects import (
 )
 from tidelore.store.work.outbox import list_outbox, plan
 from tidelore.store.work.tracked_pull_requests import list_tracked, track
+
+
+def position(project: ProjectRow, surface: str, number: int) -> Scope:
+    """The position in a list of a thread, or, with number 0, of the whole repository."""
+    if number:
+        return thread_scope("github", project.id, project.remote_id, surface, number)
+    return Scope("github", f"github.{surface}", str(project.remote_id), project.id, project.path)
 
 
 def test_a_renamed_project_keeps_its_row(database: Database) -> None:
@@ -68,19 +76,19 @@ def test_a_renamed_repository_takes_its_positions_pull_requests_and_answers_alon
             reply_to=None, body="Done.", source="reply", now_ms=CREATED,
         )  # fmt: skip
         for row in (project, other):
-            for surface, number in (("pulls", 0), ("pr_issue_comments", 12)):
-                scope = poll_scope("github", row.id, row.path, surface, number)
-                upsert_poll_cursor(tx, scope, last_updated_at=row.id, bootstrap_complete=True, now_ms=CREATED)
+            for surface, number in (("merge_requests", 0), ("pr_issue_comments", 12)):
+                transfer_position(tx, position(row, surface, number), row.id, complete=True, now_ms=CREATED)
     with database.transaction() as tx:
         rename_repository(tx, project, "sea/quay")
     assert [row.path for row in list_projects(database)] == ["port/harbour2", "sea/quay"]
     assert [row.repo_full_name for row in list_tracked(database)] == ["sea/quay"]
     assert [row.repo_full_name for row in list_outbox(database)] == ["sea/quay"]
     assert database.read("SELECT repo_full_name FROM action_tokens") == [("sea/quay",)]
-    assert list_poll_cursors(database, "github", "port/harbour") == []
-    for row, path in ((project, "sea/quay"), (other, "port/harbour2")):
-        found = list_poll_cursors(database, "github", path)
-        assert [(one.surface, one.scope_number) for one in found] == [("pulls", 0), ("pr_issue_comments", 12)]
+    shown = database.read("SELECT repo_full_name FROM github_comment_poll_cursors WHERE scope_number = 12 ORDER BY 1")
+    assert shown == [("port/harbour2",), ("sea/quay",)]
+    for row in (project, other):
+        found = list_poll_cursors(database, row.id)
+        assert [(one.surface, one.scope_number) for one in found] == [("merge_requests", 0), ("pr_issue_comments", 12)]
         assert {one.last_updated_at for one in found} == {row.id}
 
 

@@ -30,10 +30,10 @@ TABLES = (
     "discussions", "notes", "resource_state_events", "resource_label_events", "resource_milestone_events",
     "mr_closes_issues", "mr_file_changes", "topics", "topic_comments", "dirty_sources", "documents",
     "embedding_models", "embeddings", "embedding_blocks", "embedding_holes",
-    "tracked_prs", "tracked_pr_history", "feedback_comments", "feedback_events", "action_tokens", "outbox",
+    "tracked_prs", "tracked_pr_history", "feedback_events", "action_tokens", "outbox",
     "operator_commands", "issue_comment_cursors", "issue_followups", "metric_counters", "poll_costs",
     "accounts", "posts", "links", "post_links", "service_jobs", "source_budgets", "local_secrets",
-    "child_sync", "refused_children", "source_pauses", "ignored_comments",
+    "child_sync", "refused_children", "source_pauses",
 )  # fmt: skip
 
 

@@ -69,7 +69,7 @@ def test_a_quiet_poll_is_three_requests_and_all_of_them_conditional(
     assert [status for _, _, status in cost] == [304, 304, 304], cost
     by_number = f"/repositories/{follower.world.github.repository(REPO).id}"
     assert {target.partition("?")[0] for _, target, _ in cost} == {
-        f"/repos/{REPO}/pulls", f"{by_number}/pulls/comments", f"{by_number}/issues/comments",
+        f"{by_number}/pulls", f"{by_number}/pulls/comments", f"{by_number}/issues/comments",
     }  # fmt: skip
 
 
@@ -112,7 +112,7 @@ def test_a_poll_during_another_poll_exits_with_3_and_names_it(follower: Follower
     follower.poll()
     follower.query(
         "UPDATE leases SET holder_host = 'elsewhere', holder_pid = 4711, holder_started = 'x',"
-        " heartbeat_at = 9999999999999, command = 'lore service' WHERE name = 'github'"
+        " heartbeat_at = 9999999999999, command = 'lore service' WHERE name = 'sync'"
     )
     error = failed(follower.robot("poll", "github"), 3, "LOCK_HELD")
     assert "elsewhere" in error["message"]

@@ -181,14 +181,14 @@ def test_views_show_readable_times_and_nothing_for_times_no_calendar_holds(datab
     with database.transaction() as tx:
         tx.execute(
             "INSERT INTO cursors (source, surface, scope, project_id, watermark_at, watermark_id, updated_at)"
-            " VALUES ('gh', 'github.pr_issue_comments', 'o/r#12', :id, :at, '77', :at),"
-            " ('gh', 'github.issue_comments', 'o/r', :id, :never, 'x', :at)",
+            " VALUES ('gh', 'github.pr_issue_comments', '1#12', :id, :at, '77', :at),"
+            " ('gh', 'github.issue_comments', '1', :id, :never, 'x', :at)",
             {"id": project.id, "at": at, "never": 2**60},
         )
     shown = database.read("SELECT * FROM github_comment_poll_cursors ORDER BY scope_number")
     assert shown == [
-        ("o/r", "issue_comments", 0, None, None, 0, "2026-03-02T09:00:00.007Z"),
-        ("o/r", "pr_issue_comments", 12, "2026-03-02T09:00:00Z", 77, 0, "2026-03-02T09:00:00.007Z"),
+        ("port/harbour", "issue_comments", 0, None, None, 0, "2026-03-02T09:00:00.007Z"),
+        ("port/harbour", "pr_issue_comments", 12, "2026-03-02T09:00:00Z", 77, 0, "2026-03-02T09:00:00.007Z"),
     ]
     assert database.read("SELECT resource_type, tie_breaker_id FROM sync_cursors ORDER BY resource_type") == [
         ("issue_comments", None),

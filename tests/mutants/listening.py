@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 DELTAS = "tests/situations/feedback/test_deltas.py"
+INGESTION = "tests/contract/test_store_feedback_ingestion.py"
+TRACKING = "tests/contract/test_store_feedback_tracking.py"
 STATUSES = "tests/situations/feedback/test_statuses.py"
 IDENTITY_TESTS = "tests/situations/feedback/test_identity.py"
 ENDINGS = "tests/situations/feedback/test_endings.py"
@@ -27,19 +29,50 @@ OWN_ANSWERS = "own answers"
 
 STORED = (
     Mutant(
-        name="comments-cursor-in-a-transaction-of-its-own",
+        name="comments-judged-after-the-commit",
         invariant=INTENTS,
-        file="store/mirror/feedback_writer.py",
-        before='''in one transaction, or nothing."""
-    with writing(database, lease, durable=_plans(batch)) as tx:
-''',
-        after='''in one transaction, or nothing."""
-    with database.transaction() as tx:
-        _write_list(tx, batch, now_ms)
-    with writing(database, lease, durable=_plans(batch)) as tx:
-''',
-        test=f"{DELTAS}::test_a_crash_inside_the_commit_leaves_neither_events_nor_cursor[repo]",
+        file="store/mirror/page_writer.py",
+        before="""        if self._consumer is not None:
+            self._consumer.stored(tx, self._scope.project, [item.record for item in items], now_ms)
+        return links
+
+    def _bury(self, tx: Transaction, gone: Sequence[RemoteId], now_ms: int) -> None:
+        self._table.bury(tx, self._scope, _numbers(gone), now_ms)
+
+    def _count(self, links: LinkCounts) -> None:
+""",
+        after="""        self._records = [item.record for item in items]
+        return links
+
+    def _bury(self, tx: Transaction, gone: Sequence[RemoteId], now_ms: int) -> None:
+        self._table.bury(tx, self._scope, _numbers(gone), now_ms)
+
+    def _count(self, links: LinkCounts) -> None:
+        if self._consumer is not None:
+            with writing(self._database, self._lease) as tx:
+                self._consumer.stored(tx, self._scope.project, self._records, self._now_ms())
+""",
+        test=f"{INGESTION}::test_a_failure_in_any_part_of_a_page_rolls_back_all_parts[sqlite-event]",
         why="A death between the two loses the events of a page for good.",
+    ),
+    Mutant(
+        name="children-judged-after-the-commit",
+        invariant=INTENTS,
+        file="store/mirror/child_writer.py",
+        before="""                self._consume(tx, parent, children.items, now)
+            record_read(tx, self._kind, name, self._scope.project, parent, settled=settled, now_ms=now)
+            release_scope(tx, self._home(parent))
+            self._seam(Seam.INSIDE_COMMIT)
+""",
+        after="""                pass
+            record_read(tx, self._kind, name, self._scope.project, parent, settled=settled, now_ms=now)
+            release_scope(tx, self._home(parent))
+        with self._writing() as tx:
+            self._consume(tx, parent, children.items, now)
+            self._seam(Seam.INSIDE_COMMIT)
+""",
+        test=f"{INGESTION}::test_a_failure_after_children_were_judged_rolls_back_rows_and_effects[sqlite]",
+        why="The reviews count as read, and their events are lost.",
     ),
     Mutant(
         name="event-stored-without-its-body",
@@ -58,23 +91,11 @@ STORED = (
     Mutant(
         name="command-not-stored-before-it-is-applied",
         invariant=INTENTS,
-        file="store/mirror/feedback_writer.py",
+        file="store/work/effects.py",
         before="commands=[command for command in commands if insert_command(tx, project_id, repo, command, now_ms)],",
         after="commands=list(commands),",
         test=f"{DELTAS}::test_a_command_survives_a_crash_between_commit_and_execution[repo]",
         why="Handed on in memory alone, it dies with the process, and the cursor is past it.",
-    ),
-)
-
-WATERMARKS = (
-    Mutant(
-        name="pull-request-dated-ahead-moves-the-cursor",
-        invariant="5",
-        file="feedback/pull_requests.py",
-        before="mark = forward(known.watermark, bounded(mark, page.server_at))",
-        after="mark = forward(known.watermark, mark)",
-        test=f"{TROUBLE}::test_a_merge_is_noticed_although_another_pull_request_is_dated_ahead",
-        why="What changes before that date lies below the cursor and is never judged.",
     ),
 )
 
@@ -83,39 +104,41 @@ FENCES = (
     Mutant(
         name="comments-stored-without-a-fence",
         invariant="lease fencing",
-        file="feedback/scan.py",
-        before="            lease=self.session.lease,\n",
+        file="sync/followed.py",
+        before="            lease=self._session.lease,\n",
         after="",
         test=f"{_LOST}[threads-to-feeds]",
         why="Two polls would store events and move cursors side by side.",
     ),
     Mutant(
-        name="pull-request-tracked-without-a-fence",
+        name="stored-comments-judged-without-a-fence",
         invariant="lease fencing",
-        file="feedback/pull_requests.py",
-        before="        with self.session.writing() as tx:\n            tracked = track(\n",
-        after="        with self.session.shop.database.transaction() as tx:\n            tracked = track(\n",
+        file="feedback/consumer.py",
+        before="        with session.writing() as tx:\n            since = begin(tx)\n",
+        after="        with self._database.transaction() as tx:\n            since = begin(tx)\n",
         test=f"{_LOST}[threads-to-feeds]",
-        why="A poll that was taken over would begin to follow what the new holder has just let go.",
+        why="A poll that was taken over would write events beside those of the new holder.",
     ),
 )
 
 IDENTITY = (
     Mutant(
-        name="comments-filtered-by-tuple",
+        name="judged-version-known-by-its-time-alone",
         invariant=VERSIONS,
-        file="store/mirror/feedback_writer.py",
-        before="                self.judge(batch.items),\n",
-        after="""                self.judge(
-                    [
-                        item
-                        for item in batch.items
-                        if self.load().watermark is None or item.position > self.load().watermark
-                    ]
-                ),
-""",
+        file="store/work/effects.py",
+        before=" and judged.digest == body_digest(record.body)",
+        after="",
         test=f"{DELTAS}::test_a_lower_id_edited_in_the_cursors_own_second_is_ingested[repo]",
-        why="A lower id in the second of the cursor is below it, and new all the same.",
+        why="A comment that is edited in the second in which it was judged is new all the same.",
+    ),
+    Mutant(
+        name="touched-comment-no-longer-ignored",
+        invariant=VERSIONS,
+        file="store/work/effects.py",
+        before="        for one in judged\n        if one.effects\n    ]\n",
+        after="        for one in judged\n    ]\n",
+        test=f"{INGESTION}::test_an_ignored_comment_stays_marked_when_it_is_only_touched[sqlite]",
+        why="A corrected list of users would not bring it back.",
     ),
     Mutant(
         name="second-edit-within-a-second-ignored",
@@ -161,13 +184,31 @@ PATIENCE = (
         why="A version that is kept is not new when the block is gone.",
     ),
     Mutant(
-        name="unblocked-thread-is-not-read-again",
+        name="unblocked-thread-is-not-judged-again",
         invariant=BLOCKED,
         file="feedback/lifecycle.py",
-        before="upsert_poll_cursor(tx, scope, last_updated_at=from_at, bootstrap_complete=False, now_ms=now_ms)",
-        after="upsert_poll_cursor(tx, scope, last_updated_at=from_at, bootstrap_complete=True, now_ms=now_ms)",
+        before=", now, **columns, judge_from=0)",
+        after=", now, **columns)",
         test=f"{STATUSES}::test_comments_made_while_blocked_are_ingested_once_after_unblocking[repo]",
-        why="The feed has passed what was said meanwhile.",
+        why="What was said meanwhile is stored, and no list shows it as new again.",
+    ),
+    Mutant(
+        name="judging-is-never-over",
+        invariant=BLOCKED,
+        file="store/work/tracked_pull_requests.py",
+        before="SET judge_from = NULL WHERE id = :id",
+        after="SET judge_from = judge_from WHERE id = :id",
+        test=f"{TRACKING}::test_stored_comments_are_judged_once_after_tracking_and_after_each_unblock[sqlite]",
+        why="Every run would go through every comment of every thread.",
+    ),
+    Mutant(
+        name="talk-of-a-blocked-thread-lost-at-its-end",
+        invariant=BLOCKED,
+        file="feedback/consumer.py",
+        before="""            self._catch_up(session, found, number, "mr", lambda _tx: 0)\n""",
+        after="""            self._catch_up(session, found, number, "mr", lambda _tx: None)\n""",
+        test=f"{ENDINGS}::test_comments_on_a_blocked_pull_request_become_events_when_it_is_merged[repo]",
+        why="A pull request that has ended is never unblocked.",
     ),
     Mutant(
         name="events-taken-in-while-blocked",
@@ -186,7 +227,7 @@ FEEDS = (
     Mutant(
         name="feeds-begin-and-threads-count-as-read",
         invariant=HAND_OVER,
-        file="feedback/repo_poll.py",
+        file="sync/followed.py",
         before="                    save_cursor(tx, scope, replace(cursor, complete=False, validator=None), now)\n",
         after="                    save_cursor(tx, scope, replace(cursor, validator=None), now)\n",
         test=f"{SWITCHING}::test_switching_between_repo_and_thread_mode_loses_and_repeats_nothing[ways1]",
@@ -195,7 +236,7 @@ FEEDS = (
     Mutant(
         name="thread-handed-to-the-feeds-keeps-its-validator",
         invariant=HAND_OVER,
-        file="feedback/repo_poll.py",
+        file="sync/followed.py",
         before="replace(cursor, complete=False, validator=None)",
         after="replace(cursor, complete=False)",
         test=f"{SWITCHING}::test_threads_covered_by_the_repository_feed_are_not_polled_separately",
@@ -204,18 +245,36 @@ FEEDS = (
     Mutant(
         name="unfinished-thread-takes-the-feeds-position",
         invariant=HAND_OVER,
-        file="feedback/repo_poll.py",
-        before="            if at is not None and load_cursor(self._database, scope).complete:\n",
-        after="            if at is not None:\n",
-        test=f"{SWITCHING}::test_an_unfinished_first_read_continues_after_a_mode_switch",
+        file="sync/followed.py",
+        before="                and load_cursor(self._database, scope).complete\n",
+        after="",
+        test=f"{SWITCHING}::test_a_mode_switch_during_a_failing_poll_loses_nothing",
         why="What its first reading had not reached would count as read.",
+    ),
+    Mutant(
+        name="feeds-open-at-our-time",
+        invariant=HAND_OVER,
+        file="sync/followed.py",
+        before="        server_at = now + (self._source.skew_ms or 0)\n",
+        after="        server_at = now\n",
+        test=ANY_CHANGE,
+        why="If our clock is ahead, what is said until then lies before the beginning of the feeds.",
+    ),
+    Mutant(
+        name="quarantine-of-the-feeds-left-in-thread-mode",
+        invariant=HAND_OVER,
+        file="sync/followed.py",
+        before="            await self._retry_quarantined()\n",
+        after="            pass\n",
+        test=f"{TROUBLE}::test_a_comment_that_cannot_be_parsed_becomes_an_event_once_it_can[False-repo-thread]",
+        why="Met in a feed, it lies below the position of its thread and would never be asked for again.",
     ),
     Mutant(
         name="threads-not-read-where-quarantine-is-due",
         invariant=HAND_OVER,
-        file="feedback/repo_poll.py",
-        before="            if complete and watch.number not in every and not self._has_due(scope):\n",
-        after="            if complete and watch.number not in every:\n",
+        file="sync/followed.py",
+        before="not load_cursor(self._database, scope).complete or due_entries(self._database, scope, now, 1):",
+        after="not load_cursor(self._database, scope).complete or now < 0:",
         test=f"{TROUBLE}::test_a_comment_that_cannot_be_parsed_becomes_an_event_once_it_can[True-repo-repo]",
         why="Met in a thread's first reading, it would never be asked for again.",
     ),
@@ -223,92 +282,97 @@ FEEDS = (
 
 MOVING = (
     Mutant(
-        name="pull-request-ends-before-it-is-read",
-        invariant=STEPS,
-        file="feedback/pull_requests.py",
-        before="            self.endings[tracked.pr_number] = EndedPull(tracked, pull, verdict)\n",
-        after="            self.end(EndedPull(tracked, pull, verdict))\n",
-        test=f"{ENDINGS}::test_comments_between_two_polls_just_before_the_merge_become_events[merged-repo]",
-        why="What was said between the last poll and the merge would never be an event.",
-    ),
-    Mutant(
         name="unread-pull-request-ends",
         invariant=STEPS,
-        file="feedback/repo_poll.py",
-        before="            if number not in unread:\n",
-        after="            if number:\n",
+        file="feedback/consumer.py",
+        before="            if verdict in TERMINAL and one.is_read:\n",
+        after="            if verdict in TERMINAL:\n",
         test=f"{ENDINGS}::test_a_merged_pull_request_ends_only_after_its_threads_were_read[pulls/1/reviews-repo]",
         why="What could not be read would be lost with the end.",
     ),
     Mutant(
+        name="unread-threads-settle",
+        invariant=STEPS,
+        file="sync/followed.py",
+        before="            at = self._read_at.get(watch, fed_at if complete else None)\n",
+        after="            at = self._read_at.get(watch, now if complete is not None else None)\n",
+        test=f"{ENDINGS}::test_a_merged_pull_request_ends_only_after_its_threads_were_read[issues/1/comments-thread]",
+        why="A pull request would end although its comments could not be read.",
+    ),
+    Mutant(
+        name="rule-blind-to-what-ended-between-two-polls",
+        invariant=STEPS,
+        file="feedback/consumer.py",
+        before="matches_rule(pull, found.settings, opened_since=found.opened_since)",
+        after="matches_rule(pull, found.settings)",
+        test=f"{ENDINGS}::test_a_pull_request_opened_and_merged_between_two_polls_is_tracked_by_its_rule[repo]",
+        why="What was said on it would never be an event.",
+    ),
+    Mutant(
         name="reviews-count-as-read-at-once",
         invariant=REVIEWS,
-        file="feedback/pull_requests.py",
-        before="    return moved_at if over else moved_at - 1\n",
-        after="    return moved_at if over else moved_at\n",
+        file="engine/child_sync.py",
+        before="    return server_at is not None and server_at - updated_at >= settle_ms\n",
+        after="    return server_at is not None and server_at - updated_at >= min(settle_ms, 0)\n",
         test=f"{DELTAS}::test_a_review_in_the_second_of_the_last_read_is_not_lost[repo]",
         why="A second review in that second does not move the pull request again.",
     ),
     Mutant(
-        name="reviews-read-at-every-poll",
+        name="unread-reviews-do-not-delay-the-end",
         invariant=REVIEWS,
-        file="feedback/pull_requests.py",
-        before="    return read_for < moved_at and reviews_read_for(",
-        after="    return read_for <= moved_at and reviews_read_for(",
-        test=f"{COST}::test_in_repo_mode_a_quiet_poll_is_three_requests_for_any_number_of_threads[10]",
-        why="One request for each pull request, at every poll.",
+        file="store/work/tracked_pull_requests.py",
+        before="c.kind IN ('comments', 'reviews', 'discussions')",
+        after="c.kind IN ('comments', 'discussions')",
+        test=f"{ENDINGS}::test_a_merged_pull_request_ends_only_after_its_threads_were_read[pulls/1/reviews-thread]",
+        why="A review that could not be read before the merge would never be an event.",
     ),
     Mutant(
-        name="closed-tested-before-merged",
+        name="merged-taken-for-closed",
         invariant=STEPS,
         file="feedback/lifecycle.py",
-        before="""    if pull.merged or pull.merged_at is not None:
+        before="""    if pull.state == MERGED:
         return "merged"
-    if pull.state == "closed":
-        return "closed"
 """,
-        after="""    if pull.state == "closed":
+        after="""    if pull.state == MERGED:
         return "closed"
-    if pull.merged or pull.merged_at is not None:
-        return "merged"
 """,
         test=f"{STATUSES}::test_a_merged_pull_request_gets_status_merged_and_is_not_polled_again[repo]",
-        why="A merged pull request is closed too, and could be resumed.",
+        why="A merged pull request could be resumed.",
     ),
     Mutant(
         name="step-made-over-somebody-elses",
         invariant=STEPS,
-        file="feedback/pull_requests.py",
-        before="            moved = move(tx, tracked, status, reason, detail, now)\n",
-        after="            moved = move(tx, note_pull(tx, tracked, pull, now), status, reason, detail, now)\n",
+        file="feedback/consumer.py",
+        before="            note_pull(tx, tracked, one.pull, now)\n",
+        after="            tracked = note_pull(tx, tracked, one.pull, now)\n",
         test=f"{TROUBLE}::test_a_status_change_by_another_process_does_not_end_the_poll",
         why="The row that is read again has the other's status, and the step is judged for ours.",
     ),
     Mutant(
         name="full-page-of-one-second-believed",
         invariant=STEPS,
-        file="feedback/pull_requests.py",
-        before="validator=page.validator if shows else None)",
-        after="validator=page.validator)",
+        file="engine/newest_first.py",
+        before="any(item.at < page.server_at - margin_ms for item in page.items)",
+        after="margin_ms > 0",
         test=f"{STATUSES}::test_a_force_push_beyond_a_full_page_of_one_second_is_noticed",
         why="What changes within that second stands behind the page, whose answer stays the same.",
     ),
     Mutant(
-        name="pulls-position-believed-from-the-future",
+        name="feeds-position-believed-from-the-future",
         invariant=STEPS,
-        file="feedback/pull_requests.py",
-        before="        if reason is None:\n            return cursor\n",
-        after="        if reason is None or cursor:\n            return cursor\n",
+        file="sync/followed.py",
+        before="                and not why_invalid(feed, now)\n",
+        after="",
         test=f"{TROUBLE}::test_an_impossible_cursor_is_replaced_by_a_bounded_backfill"
         "[watermark_at = 9999999999999-repo]",
-        why="Nothing on the list would ever be later than it.",
+        why="No comment of a thread would ever be later than it.",
     ),
     Mutant(
         name="first-look-ends-at-its-first-page",
         invariant=STEPS,
-        file="feedback/repo_poll.py",
-        before="            shown = {pull.number for pull in look.pulls} | (numbers if begun else set())\n",
-        after="            shown = numbers\n",
+        file="sync/followed.py",
+        before='snapshots=(mode == "thread" or opening) and not listed)',
+        after='snapshots=mode == "thread" and not listed)',
         test=f"{STATUSES}::test_a_pull_request_ended_before_the_first_poll_and_beyond_page_one_is_noticed[repo]",
         why="What ended before the list was first read would be followed for ever.",
     ),
@@ -327,11 +391,11 @@ IDENTITIES = (
     Mutant(
         name="renamed-repository-not-learnt",
         invariant=REPOSITORY,
-        file="feedback/repositories.py",
-        before="        self.name = name or self.name\n",
-        after="        self.name = self.name or name or self.name\n",
+        file="sync/followed.py",
+        before="""        await follow_rename(self._session, self._targets["merge_requests"], self._report)\n""",
+        after="",
         test=f"{IDENTITY_TESTS}::test_a_renamed_repository_is_learnt_and_costs_no_redirect_any_more[repo]",
-        why="Every poll would be redirected for ever.",
+        why="Events, answers and reports would carry the old name for ever.",
     ),
     Mutant(
         name="read-back-believes-anybody",
@@ -355,4 +419,4 @@ IDENTITIES = (
     ),
 )
 
-MUTANTS: tuple[Mutant, ...] = (*IDENTITIES, *STORED, *WATERMARKS, *FENCES, *IDENTITY, *PATIENCE, *FEEDS, *MOVING)
+MUTANTS: tuple[Mutant, ...] = (*IDENTITIES, *STORED, *FENCES, *IDENTITY, *PATIENCE, *FEEDS, *MOVING)

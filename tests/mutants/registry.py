@@ -38,10 +38,23 @@ PROMISES = (
     ),
     Promise("3", (_HISTORIES,)),
     Promise("4", ("tests/unit/engine/test_cursor.py::test_a_watermark_only_moves_forward", _HISTORIES)),
-    Promise("5", (f"{walking.LATE}::test_no_late_change_is_lost_in_any_continuation_of_the_walk",)),
+    Promise(
+        "5",
+        (
+            f"{walking.LATE}::test_no_late_change_is_lost_in_any_continuation_of_the_walk",
+            f"{listening.TROUBLE}::test_a_merge_is_noticed_although_another_pull_request_is_dated_ahead",
+        ),
+    ),
     Promise("6", (f"{walking.PARENTS}::test_a_replayed_page_changes_one_row_by_sqlites_change_counter", _HISTORIES)),
     Promise("7", (_HISTORIES,)),
-    Promise(listening.INTENTS, (listening.ANY_CHANGE,)),
+    Promise(
+        listening.INTENTS,
+        (
+            f"{listening.DELTAS}::test_a_crash_inside_the_commit_leaves_neither_events_nor_cursor",
+            f"{listening.INGESTION}::test_after_a_kill_inside_the_commit_the_next_process_writes_the_whole_page",
+            listening.ANY_CHANGE,
+        ),
+    ),
     Promise(
         "9",
         (
@@ -152,11 +165,18 @@ PROMISES = (
             listening.ANY_CHANGE,
         ),
     ),
-    Promise(listening.REVIEWS, (listening.ALL_WAYS,)),
+    Promise(
+        listening.REVIEWS,
+        (
+            f"{listening.COST}::test_in_repo_mode_a_quiet_poll_is_three_requests_for_any_number_of_threads",
+            listening.ALL_WAYS,
+        ),
+    ),
     Promise(
         listening.STEPS,
         (
             f"{listening.STATUSES}::test_a_closed_pull_request_stays_closed_when_it_is_reopened",
+            f"{listening.ENDINGS}::test_comments_between_two_polls_just_before_the_merge_become_events",
             f"{listening.STATUSES}::test_a_transport_error_blocks_no_pull_request_and_loses_nothing",
         ),
     ),

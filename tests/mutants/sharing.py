@@ -23,7 +23,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="always-the-same-lists-first",
         invariant=SLICES,
-        file="sync/lists.py",
+        file="sync/ingest.py",
         before="    return sorted(lists, key=lambda one: (turns.get(one.key, 0), polled.get(one.key, 0)))\n",
         after="    return list(lists)\n",
         test=f"{PROPERTIES}::test_every_list_gets_a_turn_within_a_few_slices_under_any_load",
@@ -32,7 +32,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         name="refused-lists-stay-the-first",
         invariant=SLICES,
-        file="sync/lists.py",
+        file="sync/ingest.py",
         before="(turns.get(one.key, 0), polled.get(one.key, 0))",
         after="polled.get(one.key, 0)",
         test=f"{_PURE}::test_a_failing_list_does_not_stay_first_in_the_order",

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from hypothesis import strategies as st
 from tests.situations.feedback.bench import REPO, Bench, instant
 
-from tidelore.store.mirror.feedback_writer import body_digest
+from tidelore.store.work.effects import body_digest
 from tidelore.store.work.tracked_pull_requests import TERMINAL
 from tidelore_world.world import World
 

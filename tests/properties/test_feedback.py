@@ -29,9 +29,10 @@ from tidelore_world.wire import Request
 from tidelore_world.world import World
 
 WAYS: dict[str, dict[str, Any]] = {
-    "repo": {"fetch": "repo"},
-    "thread": {"fetch": "thread"},
-    "full": {"fetch": "auto", "incremental": False},
+    "repo": {"mirror": "followed", "fetch": "repo"},
+    "thread": {"mirror": "followed", "fetch": "thread"},
+    "full": {"mirror": "followed", "fetch": "auto", "incremental": False},
+    "all": {"mirror": "all", "fetch": "auto"},
 }
 SETTLED_SECONDS = 6
 SKEWS = (0, -200_000, 200_000)
@@ -43,13 +44,13 @@ deaths = st.lists(st.integers(0, 60), max_size=2).map(tuple)
 rounds = st.lists(
     st.tuples(st.lists(acts, max_size=7), st.fixed_dictionaries(dict.fromkeys(WAYS, deaths))), min_size=1, max_size=4
 )
-sizes = st.fixed_dictionaries(dict.fromkeys(WAYS, st.tuples(st.integers(2, 5), st.integers(1, 3))))
+sizes = st.fixed_dictionaries(dict.fromkeys(WAYS, st.integers(2, 5)))
 
 
 @contextmanager
-def opened(world: World, per_page: int, ration: int, **host: Any) -> Iterator[Bench]:
+def opened(world: World, per_page: int, **host: Any) -> Iterator[Bench]:
     with scratch() as folder:
-        host |= {"operator_logins": ["boss"], "bootstrap_pages_per_poll": ration}
+        host |= {"operator_logins": ["boss"]}
         yield Bench(world, folder, per_page=per_page, host=host)
 
 
@@ -66,7 +67,7 @@ def poll_whole(bench: Bench, deaths: tuple[int, ...] = ()) -> None:
 @examples(few=15, many=500)
 @given(rounds, sizes, st.booleans(), st.booleans())
 def test_every_polling_mode_ingests_what_a_full_scan_at_each_poll_shows(
-    history: list[Any], sizes: dict[str, tuple[int, int]], exclusive: bool, numeric: bool
+    history: list[Any], sizes: dict[str, int], exclusive: bool, numeric: bool
 ) -> None:
     world = World()
     world.github.settings.since_exclusive = exclusive
@@ -74,7 +75,7 @@ def test_every_polling_mode_ingests_what_a_full_scan_at_each_poll_shows(
     world.github.settings.anonymous_limit = None
     talkers, reference = Talkers(world), Reference(world)
     with ExitStack() as stack:
-        benches = {way: stack.enter_context(opened(world, *sizes[way], **host)) for way, host in WAYS.items()}
+        benches = {way: stack.enter_context(opened(world, sizes[way], **host)) for way, host in WAYS.items()}
         for bench in benches.values():
             bench.track(1, 2)
         for before, deaths in history:
@@ -86,7 +87,7 @@ def test_every_polling_mode_ingests_what_a_full_scan_at_each_poll_shows(
             for way, bench in benches.items():
                 poll_whole(bench, deaths[way])
             statuses = {way: status_of(bench) for way, bench in benches.items()}
-            assert statuses["repo"] == statuses["thread"] == statuses["full"]
+            assert all(found == statuses["repo"] for found in statuses.values()), statuses
             reference.scan(statuses["repo"], tracked_since(benches["repo"]))
             for way, bench in benches.items():
                 keys = bench.event_keys()
@@ -104,14 +105,14 @@ turns = st.tuples(
 
 
 @examples(few=25, many=1000)
-@given(st.lists(turns, min_size=1, max_size=6), st.integers(2, 5), st.integers(1, 4), st.sampled_from(SKEWS))
+@given(st.lists(turns, min_size=1, max_size=6), st.integers(2, 5), st.sampled_from(SKEWS))
 def test_no_version_is_lost_or_repeated_when_polls_fail_or_the_polling_mode_changes(
-    history: list[Any], per_page: int, ration: int, skew_ms: int
+    history: list[Any], per_page: int, skew_ms: int
 ) -> None:
     world = World()
     world.github.settings.anonymous_limit = None
     talkers = Talkers(world)
-    with opened(world, per_page, ration) as bench:
+    with opened(world, per_page, mirror="followed") as bench:
         bench.skew_ms = skew_ms
         bench.track(1)
         for way, before, during, death in history:

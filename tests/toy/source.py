@@ -93,6 +93,10 @@ class ToySource:
     def announce(self, kind: str, parents: Sequence[Parent]) -> None:
         """Do nothing: each list of remarks is a request of its own."""
 
+    async def login(self) -> str | None:
+        me, _ = await self._client.me()
+        return me.login
+
     async def statuses(self, _path: str, _iids: Sequence[int]) -> Mapping[int, StatusRecord | None] | None:
         return None
 

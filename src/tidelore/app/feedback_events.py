@@ -141,12 +141,13 @@ class _Taking:
 
     def _apply_settings(self) -> None:
         """Create events for comments that an earlier list of allowed users excluded."""
-        from tidelore.feedback.events import reconsider
+        from tidelore.feedback.consumer import FeedbackConsumer
 
+        consumer = FeedbackConsumer(self._database, self._app.config, self._app.clock, {})
         for place in self._request.places:
             project = find_configured(self._database, place.host.name, place.name)
             if project is not None:
-                reconsider(self._database, project, place.settings, self._app.clock.now_ms())
+                consumer.reconsider(project.id, self._database.transaction)
 
     def _look(self) -> EventRow | None:
         from tidelore.feedback.delivery import next_event
@@ -295,7 +296,7 @@ def nack_event(app: App, database: Database, handle: int | str, error: str) -> E
     number = handle if isinstance(handle, int) else _number(handle)
     event = find_event(database, number)
     project = next(row for row in list_projects(database) if row.id == event.project_id)
-    return fail(database, project.source, handle, error, _settings(app, project), app.clock.now_ms())
+    return fail(database, handle, error, _settings(app, project), app.clock.now_ms())
 
 
 def holder() -> str:

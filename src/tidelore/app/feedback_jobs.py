@@ -1,31 +1,23 @@
-"""Service jobs of GitHub: a poll per repository, replies per host, a handler per repository that has one.
+"""Service jobs of feedback: replies per host, and a handler per repository that has one.
 
-Three kinds of jobs do what `lore poll github` does in one go, so no poll waits for replies or handlers. Each works
-from stored rows and wakes the others. All repositories that are due are polled together; each gets its own result.
+With the jobs that sync they do what `lore poll github` does in one go, so no sync waits for replies or handlers. Each
+works from stored rows and wakes the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from tidelore.feedback.repositories import ConfiguredRepo
-from tidelore.service.jobs import Job, JobResult, batched
-from tidelore.service.schedule import JobSpec, bound_of
+from tidelore.service.jobs import Job, JobResult
+from tidelore.service.schedule import JobSpec
 
 if TYPE_CHECKING:
     from tidelore.app.sources import Hub
     from tidelore.app.wiring import App
     from tidelore.core.config import GitHubHost
-    from tidelore.core.errors import TideloreError
     from tidelore.feedback.report import RepoReport
 
-COMMAND = "lore poll github"
-POLL_TURN = "github"
-PATIENCE_SECONDS = 10.0
-"""How long a joint poll waits for one host that asked for a pause; for a longer pause only that host backs off."""
 ANSWERS_SECONDS = 15.0
 HANDLER_SECONDS = 15.0
 """How often rows are checked when no poll reports new ones, because failed events are retried after a delay."""
@@ -34,20 +26,27 @@ HANDLER_SECONDS = 15.0
 def feedback_jobs(app: App) -> list[Job]:
     """Return the jobs of every configured repository and its host."""
     jobs: list[Job] = []
-    polling = _Polling(app)
     for host in app.config.github:
         places = [ConfiguredRepo(host, repo.name) for repo in host.repos]
-        for place in places:
-            jobs.append(batched(_poll_spec(place), polling.together))
-            if place.settings.handler:
-                jobs.append(_handler_job(app, place))
+        jobs += [_handler_job(app, place) for place in places if place.settings.handler]
         if places:
             jobs.append(_answers_job(app, host, places))
     return jobs
 
 
-def _poll_name(place: ConfiguredRepo) -> str:
-    return f"github:{place.host.name}/{place.name}"
+def sync_name(kind: str, host: str, project: str | None) -> str:
+    """Return the name of the job that syncs a host, or one project of it."""
+    return f"{kind}:{host}" if project is None else f"{kind}:{host}/{project}"
+
+
+def jobs_to_wake(app: App, report: RepoReport, configured: str) -> list[str]:
+    """Return the jobs that have work after a sync of one repository."""
+    host = next((host for host in app.config.github if host.name == report.source), None)
+    if host is None:
+        return []
+    place = ConfiguredRepo(host, configured)
+    wakes = [_answers_name(host)] if report.effects["commands"] or report.effects["planned"] else []
+    return wakes + ([_handler_name(place)] if place.settings.handler and report.effects["events"] else [])
 
 
 def _answers_name(host: GitHubHost) -> str:
@@ -56,12 +55,6 @@ def _answers_name(host: GitHubHost) -> str:
 
 def _handler_name(place: ConfiguredRepo) -> str:
     return f"handler:{place.host.name}/{place.name}"
-
-
-def _poll_spec(place: ConfiguredRepo) -> JobSpec:
-    name, interval = _poll_name(place), place.settings.poll_interval_seconds
-    bound = bound_of(interval)
-    return JobSpec(name, place.host.name, "poll", place.name, interval, bound, turn=POLL_TURN, batch=POLL_TURN)
 
 
 def _answers_job(app: App, host: GitHubHost, places: list[ConfiguredRepo]) -> Job:
@@ -74,71 +67,6 @@ def _handler_job(app: App, place: ConfiguredRepo) -> Job:
         _handler_name(place), place.host.name, "handler", place.name, HANDLER_SECONDS, lane="handler", asks=False
     )
     return Job(spec, lambda: _handle(app, place))
-
-
-class _Polling:
-    """Polls repositories of any number of hosts."""
-
-    def __init__(self, app: App) -> None:
-        self._app = replace(app, patience_seconds=PATIENCE_SECONDS)
-        places = [ConfiguredRepo(host, repo.name) for host in app.config.github for repo in host.repos]
-        self._places = {_poll_name(place): place for place in places}
-
-    async def together(self, names: Sequence[str]) -> dict[str, JobResult]:
-        """Poll the repositories of these jobs together."""
-        from tidelore.core.errors import CredentialsMissing
-
-        hosts = list({self._places[name].host.name: None for name in names})
-        try:
-            return await self._poll(names)
-        except CredentialsMissing:
-            if len(hosts) == 1:
-                raise
-        # No host has a token. Poll each one alone, so that its error names its own token.
-        found: dict[str, JobResult] = {}
-        for host in hosts:
-            own = [name for name in names if self._places[name].host.name == host]
-            try:
-                found |= await self._poll(own)
-            except CredentialsMissing as error:
-                found |= dict.fromkeys(own, JobResult(error=error))
-        return found
-
-    async def _poll(self, names: Sequence[str]) -> dict[str, JobResult]:
-        from tidelore.app.feedback_polling import find_targets
-        from tidelore.app.sources import open_hub
-        from tidelore.feedback.polling import poll
-        from tidelore.store.work.session import Workshop
-
-        app, places = self._app, [self._places[name] for name in names]
-        async with open_hub(app, places) as hub:
-            shop = Workshop(hub.database, app.config, app.clock, app.seam, COMMAND, app.insists)
-            report = await poll(shop, await find_targets(hub), asked=lambda: hub.count.total)
-            asked = dict(hub.count.of_source)
-            found: dict[str, JobResult] = {}
-            for name, place, repo in zip(names, places, report.repos, strict=True):
-                found[name] = _done(place, repo)
-                asked[place.host.name] = asked.get(place.host.name, 0) - repo.requests
-            for name, place in zip(names, places, strict=True):
-                # Requests of no repository (a login, a retry) are counted for the first repository of their host.
-                rest = asked.pop(place.host.name, 0)
-                budget = hub.count.budgets.get(place.host.name)
-                found[name] = replace(found[name], requests=found[name].requests + rest, budget=budget)
-            return found
-
-
-def _done(place: ConfiguredRepo, repo: RepoReport) -> JobResult:
-    """Return the result of polling one repository, with the jobs that have work now."""
-    wakes = [_answers_name(place.host)] if repo.effects["commands"] or repo.effects["planned"] else []
-    wakes += [_handler_name(place)] if place.settings.handler and repo.effects["events"] else []
-    return JobResult(repo.requests, _verdict(repo), wakes=tuple(wakes))
-
-
-def _verdict(repo: RepoReport) -> TideloreError | None:
-    """Return the error of a repository's poll, or a partial success if some of its threads failed."""
-    from tidelore.feedback.report import FeedbackPollReport, poll_error
-
-    return poll_error(FeedbackPollReport(0, [repo]))
 
 
 async def _answer(app: App, places: list[ConfiguredRepo]) -> JobResult:
@@ -176,7 +104,9 @@ def _unread(hub: Hub) -> set[tuple[str, str]]:
     from tidelore.store.work.service_records import list_jobs
 
     failing = {row.name for row in list_jobs(hub.database) if row.failures}
-    known = [(place, hub.known(place)) for place in hub.places if _poll_name(place) in failing]
+    known = [
+        (place, hub.known(place)) for place in hub.places if sync_name("github", place.host.name, place.name) in failing
+    ]
     return {(place.host.name, project.path) for place, project in known if project is not None}
 
 

@@ -6,7 +6,7 @@ hosts where a reply of ours was not observed yet, so a poll by feeds without cha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
@@ -15,19 +15,20 @@ from tidelore.app.answers import copy_fields, means
 from tidelore.app.feedback_tracking import Event, OperatorCommand, Reply, event, operator_command, reply
 from tidelore.app.reports import ReportedError, reported_error
 from tidelore.app.sources import Hub, open_hub
-from tidelore.app.wiring import App, run_until_signalled
-from tidelore.core.errors import RemoteError, TideloreError
-from tidelore.core.progress import OnProgress, Progress
+from tidelore.app.wiring import App, open_consumer, run_until_signalled
+from tidelore.core.errors import RemoteError, RemoteTransient, TideloreError
+from tidelore.core.progress import OnProgress, Progress, silent
 from tidelore.feedback.repositories import ConfiguredRepo, choose_repos
-from tidelore.store.mirror.projects import ProjectRow, list_projects
+from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.runs import count_later_requests
 
 if TYPE_CHECKING:
     from tidelore.feedback.actions import ActionReport, HostActions, KnownRepo, OnEvent
     from tidelore.feedback.audit import FeedbackAuditReport, RepoAudit
-    from tidelore.feedback.polling import RepoTarget
+    from tidelore.feedback.consumer import FeedbackConsumer
     from tidelore.feedback.report import FeedbackPollReport, RepoReport
     from tidelore.store.work.events import EventRow
+    from tidelore.sync.report import RunReport
 
 
 class PollEffects(Struct, frozen=True, kw_only=True):
@@ -159,7 +160,7 @@ def poll_repositories(
         told = "done" if row.processed_at is not None else "failed"
         on_progress(Progress(row.repo_full_name, "handler", 0, None, f"event {row.id} {told}"))
 
-    outcome = run_until_signalled(poll_github(app, request, on_repo, on_event))
+    outcome = run_until_signalled(poll_github(app, request, on_repo, on_event, on_progress))
     return _polled(outcome), overall_error(poll_error(outcome.report), outcome.actions)
 
 
@@ -213,70 +214,104 @@ def _failure(where: str, error: TideloreError) -> PollFailure:
     return PollFailure(where, error.code, error.message, error.retryable)
 
 
+def act_on_run(app: App, ran: RunReport, reports: Mapping[int, RepoReport]) -> tuple[PolledRepos, TideloreError | None]:
+    """Act on what a sync stored of the configured repositories: apply commands, send replies, run handlers."""
+    from tidelore.feedback.actions import overall_error
+    from tidelore.feedback.report import FeedbackPollReport
+
+    async def work() -> PollOutcome:
+        async with open_hub(app, choose_repos(app.config, None)) as hub:
+            found = [repo_report(ran, reports, place.host.name, place.name) for place in hub.places]
+            report = FeedbackPollReport(ran.run_id, found, 0, ran.seconds)
+            return await _act(hub, report, FeedbackPollRequest())
+
+    outcome = run_until_signalled(work())
+    outcome.requests += sum(repo.requests for repo in outcome.report.repos)
+    return _polled(outcome), overall_error(None, outcome.actions)
+
+
 async def poll_github(
     app: App,
     request: FeedbackPollRequest,
     on_repo: Callable[[RepoReport], None] = lambda _report: None,
     on_event: OnEvent = lambda _event: None,
+    on_progress: OnProgress = silent,
 ) -> PollOutcome:
-    """Poll every repository, then apply commands, send replies and run handlers."""
-    from tidelore.feedback.actions import ActionReport
-    from tidelore.feedback.polling import poll
-    from tidelore.store.work.session import Workshop
-
+    """Sync every repository, then apply commands, send replies and run handlers."""
     began = app.clock.monotonic()
     async with open_hub(app, choose_repos(app.config, request.repo)) as hub:
-        shop = Workshop(hub.database, app.config, app.clock, app.seam, request.command)
-        report = await poll(
-            shop,
-            await find_targets(hub),
-            force=request.force,
-            full=request.full,
-            on_repo=on_repo,
-            asked=lambda: hub.count.total,
-        )
-        outcome = PollOutcome(report, ActionReport())
-        unread = {(repo.source, repo.repo) for repo in report.repos if repo.error is not None}
-        await send_due_outbox(hub, outcome.actions, without=unread)
-        # The run is closed already; add the requests sent since then to it.
-        count_later_requests(hub.database, report.run_id, hub.count.total - report.requests)
-        if request.handler:
-            await handle_events(hub, outcome.actions, on_event)
-        outcome.requests, outcome.seconds = hub.count.total, app.clock.monotonic() - began
+        report = await sync_places(hub, request, on_progress)
+        for repo in report.repos:
+            on_repo(repo)
+        outcome = await _act(hub, report, request, on_event)
+        outcome.seconds = app.clock.monotonic() - began
     return outcome
 
 
-async def find_targets(hub: Hub) -> list[RepoTarget]:
-    """Return the repositories to read, with our login on their host or the error of requesting it."""
-    from tidelore.feedback.polling import RepoTarget
+async def _act(
+    hub: Hub, report: FeedbackPollReport, request: FeedbackPollRequest, on_event: OnEvent = lambda _event: None
+) -> PollOutcome:
+    """Apply commands, send replies and run handlers, after the repositories were read."""
+    from tidelore.feedback.actions import ActionReport
 
-    logins = await own_logins(hub)
-    targets = []
+    outcome = PollOutcome(report, ActionReport(), seconds=report.seconds)
+    unread = {(repo.source, repo.repo) for repo in report.repos if repo.error is not None}
+    await send_due_outbox(hub, outcome.actions, without=unread)
+    # The run is closed already; add the requests sent since then to it.
+    count_later_requests(hub.database, report.run_id, hub.count.total - report.requests)
+    if request.handler:
+        await handle_events(hub, outcome.actions, on_event)
+    outcome.requests = hub.count.total
+    return outcome
+
+
+async def sync_places(hub: Hub, request: FeedbackPollRequest, on_progress: OnProgress) -> FeedbackPollReport:
+    """Sync the repositories of a hub and derive their feedback."""
+    from tidelore.documents.generation import make_documents
+    from tidelore.feedback.report import FeedbackPollReport
+    from tidelore.sources.ports import RESOURCES
+    from tidelore.store.work.session import Workshop
+    from tidelore.sync.mirror import MirrorRequest, mirror
+    from tidelore.sync.projects import ChosenProject, build_targets
+
+    app, chosen = hub.app, []
     for place in hub.places:
-        login = logins.get(place.host.name)
-        failed = login if isinstance(login, TideloreError) else None
-        name = None if isinstance(login, TideloreError) else login
-        targets.append(RepoTarget(hub.source(place), place.settings, name, failed))
-    return targets
+        known, followed = hub.known(place), place.name in place.host.mirrored.followed
+        path, failure = place.name if known is None else known.path, hub.source(place).closed
+        chosen.append(ChosenProject(place.host.name, place.name, path, failure=failure, followed=followed))
+    targets = build_targets(list(hub.sources.values()), chosen, RESOURCES)
+    consumer, targets = await open_consumer(app, hub.database, targets)
+    shop = Workshop(hub.database, app.config, app.clock, app.seam, request.command)
+    wanted = MirrorRequest(RESOURCES, force=request.force, scan=request.full, documents=True)
+    ran = await mirror(shop, targets, wanted, hub.count, on_progress, make_documents=make_documents, consumer=consumer)
+    found = [repo_report(ran, consumer.reports, one.source, one.configured) for one in chosen]
+    return FeedbackPollReport(ran.run_id, found, ran.requests, ran.seconds)
 
 
-async def own_logins(hub: Hub) -> dict[str, str | TideloreError | None]:
-    """Return our login on each host where a reply of ours has not been observed yet.
+def repo_report(ran: RunReport, reports: Mapping[int, RepoReport], source: str, configured: str) -> RepoReport:
+    """Return what a run did in one repository, for people who follow its pull requests."""
+    from tidelore.feedback.report import RepoReport
 
-    Only there could a forged marker be mistaken for our reply. A poll without such replies sends no request.
-    """
-    from tidelore.store.work.action_tokens import unobserved
-
-    homes = {project.id: project.source for project in list_projects(hub.database)}
-    waiting = {homes.get(token.project_id) for token in unobserved(hub.database)}
-    logins: dict[str, str | TideloreError | None] = {}
-    for name, source in hub.sources.items():
-        if name in waiting and source.closed is None:
-            try:
-                logins[name] = await source.login()
-            except RemoteError as error:
-                logins[name] = error
-    return logins
+    scopes = [scope for scope in ran.scopes if (scope.source, scope.configured) == (source, configured)]
+    home = next((scope.home for scope in scopes if scope.home is not None), None)
+    found = reports.get(home.id) if home is not None else None
+    if found is None:
+        found = RepoReport(source, configured if home is None else home.path)
+    elif not found.mode and any(scope.requests for scope in scopes):
+        found.mode = "repo"
+    found.error = next((scope.error for scope in scopes if scope.error is not None), None)
+    found.unfinished = sum(scope.is_left for scope in scopes)
+    found.requests = sum(tally.requests for tally in found.surfaces.values())
+    for scope in scopes:
+        found.failures |= scope.failures
+        for child in scope.children.values():
+            found.requests += child.tally.pages if child.kind != "reviews" else 0
+            if child.tally.failed:
+                found.failures[f"{scope.surface.rpartition('.')[2]} {child.kind}"] = RemoteTransient(
+                    f"failed to fetch the {child.kind.replace('_', ' ')} of {child.tally.failed:,} items; will retry",
+                    reason="children_failed",
+                )
+    return found
 
 
 async def send_due_outbox(hub: Hub, actions: ActionReport, *, without: Collection[tuple[str, str]] = ()) -> None:
@@ -378,18 +413,38 @@ async def _audit_repo(
 
 
 async def _mend(hub: Hub, report: FeedbackAuditReport, *, force: bool) -> int:
-    from tidelore.feedback.audit import compare, mend
-    from tidelore.feedback.polling import LEASE
+    """Read threads with missing events again, and judge their comments once more; return how many events were made."""
+    from tidelore.feedback.audit import SURFACES, compare
+    from tidelore.feedback.consumer import FeedbackConsumer
+    from tidelore.store.work.action_tokens import signing_secret
     from tidelore.store.work.session import Workshop, open_session
+    from tidelore.sync.children import scan_threads
 
     app, mended = hub.app, 0
     shop = Workshop(hub.database, app.config, app.clock, app.seam, "lore audit github --repair")
-    async with open_session(shop, force=force, lease=LEASE, note="events found missing by an audit") as session:
+    signing_secret(hub.database, app.clock.now_ms())
+    consumer = FeedbackConsumer(hub.database, app.config, app.clock, hub.sources)
+    async with open_session(shop, force=force, note="events found missing by an audit") as session:
+        session.consumer = consumer
         for place, found in zip(hub.places, report.repos, strict=True):
             project = hub.known(place)
             for thread in found.threads if project is not None else ():
+                missing = {
+                    (SURFACES[surface.surface], one.item.record.remote_id)
+                    for surface in thread.surfaces
+                    for one in surface.missing
+                }
+                if not missing:
+                    continue
                 assert project is not None
-                now = app.clock.now_ms()
-                mended += mend(hub.database, project, place.settings, thread, now, session.lease)
+                before = _count_events(consumer, project)
+                await scan_threads(session, hub.source(place), project, [thread.number], consumer)
+                consumer.mend(session, project, thread.number, missing)
+                mended += _count_events(consumer, project) - before
                 compare(hub.database, project, place.settings, thread)
     return mended
+
+
+def _count_events(consumer: FeedbackConsumer, project: ProjectRow) -> int:
+    found = consumer.project(project.id)
+    return 0 if found is None else found.report.effects["events"]

@@ -11,7 +11,7 @@ from tidelore.app.answers import Instant, copy_fields, instant, means
 from tidelore.app.sources import find_followed, open_hub
 from tidelore.app.wiring import App, run_until_signalled
 from tidelore.core.config import Config
-from tidelore.core.errors import NotFound, UserError
+from tidelore.core.errors import NotFound, RemoteNotFound, UserError
 from tidelore.feedback.lifecycle import Lifecycle
 from tidelore.feedback.repositories import ConfiguredRepo, choose_repo, parse_thread
 from tidelore.store.database.port import Database
@@ -26,6 +26,7 @@ from tidelore.store.work.tracked_pull_requests import TrackedPr
 
 if TYPE_CHECKING:
     from tidelore.core.model import PullRecord
+    from tidelore.sources.ports import ProjectSource
 
 STATUSES = tracked.STATUSES
 BLOCKED = tracked.BLOCKED
@@ -270,7 +271,7 @@ def _shown(app: App, database: Database, project: ProjectRow, row: TrackedPr) ->
         for found in list_commands(database, project_id=project.id, limit=1000)
         if number in (found.issue_number, found.pr_number)
     ]
-    cursors = list_poll_cursors(database, project.source, project.path)
+    cursors = list_poll_cursors(database, project.id)
     return ShownPull(
         pull=pending_pull(row, _pending_by_thread(database, app)),
         events=len(events),
@@ -420,15 +421,12 @@ class Followed(Struct, frozen=True):
 
 async def track(app: App, place: ConfiguredRepo, *, pr: int | None, issue: int | None) -> Followed:
     """Track a pull request, optionally with its source issue; or a source issue without a pull request yet."""
-    from tidelore.engine.ports import ListRequest
     from tidelore.store.work.followed_issues import find_issue, follow_issue
 
     async with open_hub(app, [place]) as hub:
         project = await hub.project(place)
         if issue is not None:
-            # Only checks that the issue exists: there are no comments since the current time.
-            thread = hub.source(place).thread(project.remote_id, "issue_comment", issue)
-            await thread.fetch(ListRequest(since=app.clock.now_ms()))
+            await require_issue(hub.source(place), project.remote_id, issue)
         if pr is not None:
             pull = await (await hub.lifecycle(place, project)).track(pr, issue_number=issue)
             kept = None if pull.issue_number is None else find_issue(hub.database, project.id, pull.issue_number)
@@ -436,6 +434,13 @@ async def track(app: App, place: ConfiguredRepo, *, pr: int | None, issue: int |
         assert issue is not None
         with hub.database.transaction() as tx:
             return Followed(None, follow_issue(tx, project.id, project.path, issue, now_ms=app.clock.now_ms()))
+
+
+async def require_issue(source: ProjectSource, remote_id: int, number: int) -> None:
+    """Raise RemoteNotFound unless an issue, or a pull request where they share their numbers, exists on the server."""
+    page = await source.listing("issues", remote_id).fetch_one(str(number))
+    if not page.items and not page.rejected:
+        raise RemoteNotFound(f"issue #{number} does not exist", fix="check the number of the issue", number=number)
 
 
 async def resume(app: App, place: ConfiguredRepo, pr: int, head_sha: str | None) -> TrackedPr:
@@ -468,7 +473,7 @@ def untrack(app: App, database: Database, place: ConfiguredRepo, *, pr: int | No
         )
     with database.transaction() as tx:
         unfollow_issue(tx, project.id, issue)
-        forget_thread(tx, place.host.name, project.path, issue)
+        forget_thread(tx, project.id, project.remote_id, issue)
     return Followed(None, found)
 
 
@@ -478,5 +483,5 @@ class Unasked:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    async def pull(self, repo: str | int, number: int) -> PullRecord:
-        raise AssertionError(f"{self.name} was asked for {repo}#{number}")
+    async def pull(self, remote_id: int, number: int) -> PullRecord:
+        raise AssertionError(f"{self.name} was asked for {remote_id}#{number}")

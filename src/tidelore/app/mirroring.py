@@ -17,7 +17,9 @@ from tidelore.store.mirror.projects import ProjectRow, list_projects
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
+    from tidelore.app.wiring import FeedbackOptions
     from tidelore.core.progress import DocumentReport, EmbedReport, Progress
+    from tidelore.feedback.report import RepoReport
     from tidelore.http.response import RequestMetric
     from tidelore.store.work.session import Workshop
     from tidelore.sync.audit import AuditReport
@@ -35,10 +37,12 @@ async def mirror(
     on_progress: Callable[[Progress], None] = lambda _progress: None,
     *,
     embedding: bool = False,
+    feedback: FeedbackOptions | None = None,
 ) -> RunReport:
     """Open the sources and the store, and run one mirroring command; with `embedding`, also compute embeddings."""
     from contextlib import AsyncExitStack
 
+    from tidelore.app.wiring import open_consumer
     from tidelore.documents.generation import make_documents
     from tidelore.store.work.session import Workshop
     from tidelore.sync import mirror as run
@@ -51,13 +55,14 @@ async def mirror(
         targets = await _find_targets(app, request.project, request.resources, count, stack)
         database = app.open_store(create=True)
         stack.callback(database.close)
+        consumer, targets = await open_consumer(app, database, targets, feedback)
         shop = Workshop(database, app.config, app.clock, app.seam, command, app.insists)
 
         async def make_vectors(made: EmbedReport, tell: Callable[[Progress], None]) -> None:
             await store_vectors(app, shop, made, on_progress=tell)
 
         embed = make_vectors if embedding else None
-        return await run.mirror(shop, targets, request, count, on_progress, embed, make_documents)
+        return await run.mirror(shop, targets, request, count, on_progress, embed, make_documents, consumer)
 
 
 async def sync(
@@ -66,9 +71,16 @@ async def sync(
     *,
     embedding: bool,
     on_progress: Callable[[Progress], None] = lambda _progress: None,
+    feedback: dict[int, RepoReport] | None = None,
 ) -> tuple[RunReport, EmbedReport | None]:
-    """Mirror, then release the lease and compute embeddings; all of it is recorded as one run."""
-    report = await mirror(app, request, "lore sync", on_progress, embedding=embedding)
+    """Mirror, then release the lease and compute embeddings; all of it is recorded as one run.
+
+    `feedback` receives what the comments of each project led to.
+    """
+    from tidelore.app.wiring import FeedbackOptions
+
+    options = None if feedback is None else FeedbackOptions(feedback)
+    report = await mirror(app, request, "lore sync", on_progress, embedding=embedding, feedback=options)
     return report, report.embeddings
 
 
@@ -129,6 +141,7 @@ async def surgical_sync(
     """Open the hosts of the requested items and the store, and refresh these items; each is listed in the report."""
     from contextlib import AsyncExitStack
 
+    from tidelore.app.wiring import find_consumer
     from tidelore.documents.generation import make_documents
     from tidelore.sources.registry import open_hosts
     from tidelore.store.work.session import Workshop
@@ -156,7 +169,8 @@ async def surgical_sync(
 
         request = SurgicalRequest(force, wait_seconds, flags.preflight_only, documents=not flags.no_docs)
         embed = None if flags.no_embed else make_vectors
-        await operate(shop, sources, choices, request, count, on_progress, report, embed, make_documents)
+        consumer = await find_consumer(app, database, sources)
+        await operate(shop, sources, choices, request, count, on_progress, report, embed, make_documents, consumer)
 
 
 def _choose_items(app: App, asked: Sequence[RequestedItem], flags: SurgicalFlags) -> list[ChosenItem]:
@@ -194,7 +208,9 @@ async def audit(
         database = app.open_store()
         stack.callback(database.close)
         targets = await _find_targets(app, project, RESOURCES, count, stack)
-        report = await run.audit(database, app.config, targets, on_progress)
+        # Of a repository of which only followed items are stored, events are compared instead.
+        whole = [target for target in targets if not target.followed]
+        report = await run.audit(database, app.config, whole, on_progress)
     report.requests, report.seconds = count.total, app.clock.monotonic() - started
     return report
 

@@ -1,21 +1,23 @@
-"""Service jobs of GitLab, Bluesky and the local copy, and the list of all jobs of a configuration.
+"""Service jobs of the forges, Bluesky and the local copy, and the list of all jobs of a configuration.
 
-All GitLab hosts that are due are synced together; each gets its own result, and one that asks for a long pause backs
-off alone. A sync stops after one interval and continues in the next run with the lists it has not read, so a first
-sync of hours does not block other jobs. Bluesky is polled only when an account is due. Documents, vectors and the run
-ledger have separate jobs.
+All hosts and repositories that are due are synced together; each gets its own result, and a host that asks for a long
+pause backs off alone. A sync stops after one interval and continues in the next run with the lists it has not read, so
+a first sync of hours does not block other jobs. Bluesky is polled only when an account is due. Documents, vectors and
+the run ledger have separate jobs.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import random
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.app.feedback_jobs import feedback_jobs
-from tidelore.core.config import forge_hosts, only_hosts
+from tidelore.app.feedback_jobs import feedback_jobs, jobs_to_wake, sync_name
+from tidelore.core.config import ForgeHost, all_hosts, forge_hosts, only_units
 from tidelore.core.errors import ConfigError
 from tidelore.core.extras import install_command
 from tidelore.embedding.registry import missing_extra
@@ -26,8 +28,9 @@ from tidelore.service.threads import run_in_thread
 if TYPE_CHECKING:
     from tidelore.app.wiring import App
     from tidelore.core.errors import TideloreError
+    from tidelore.feedback.report import RepoReport
     from tidelore.store.database.port import Database
-    from tidelore.sync.report import PollReport, RunReport
+    from tidelore.sync.report import PollReport, RunReport, ScopeReport
 
 
 _LOG = logging.getLogger(__name__)
@@ -51,7 +54,7 @@ because it reads one row, and because streams and commands also mark documents b
 
 
 def forge_jobs(app: App) -> list[Job]:
-    """Return a sync job for each GitLab host with configured projects or groups."""
+    """Return a sync job for each host with configured projects or groups, and for each repository of GitHub."""
     syncing = _Syncing(app)
     return [batched(spec, syncing.together) for spec in syncing.specs]
 
@@ -72,78 +75,130 @@ def copy_jobs(app: App) -> list[Job]:
     return jobs
 
 
+class _SyncJob(Struct, frozen=True):
+    """A host that is synced by a job, or one project of it."""
+
+    host: ForgeHost
+    project: str | None
+    interval: float
+
+
 class _Syncing:
-    """Syncs any number of hosts together, and remembers which of their lists are left."""
+    """Syncs any number of hosts and single projects together, and remembers which of their lists are left."""
 
     def __init__(self, app: App) -> None:
         self._app = replace(app, patience_seconds=PATIENCE_SECONDS)
-        self._hosts = {f"{host.kind}:{host.name}": host for host in forge_hosts(app.config)}
+        mirrored = {host.name: host for host in forge_hosts(app.config)}
+        usual = app.config.service.gitlab_interval_seconds
+        self._jobs = {
+            sync_name(host.kind, host.name, unit.project): _SyncJob(
+                mirrored[host.name], unit.project, unit.interval_seconds or usual
+            )
+            for host in all_hosts(app.config)
+            if host.name in mirrored
+            for unit in host.units
+        }
         self._rounds = SyncRounds()
 
     @property
     def specs(self) -> list[JobSpec]:
-        interval = self._app.config.service.gitlab_interval_seconds
-        bound = bound_of(interval)
         return [
-            JobSpec(name, host.name, "sync", host.base_url, interval, bound, turn=SYNC_TURN, batch=SYNC_TURN)
-            for name, host in self._hosts.items()
+            JobSpec(
+                name,
+                job.host.name,
+                "sync",
+                job.project or job.host.base_url,
+                job.interval,
+                bound_of(job.interval),
+                turn=SYNC_TURN,
+                batch=SYNC_TURN,
+            )
+            for name, job in self._jobs.items()
         ]
 
     async def together(self, names: Sequence[str]) -> dict[str, JobResult]:
-        """Sync the hosts of these jobs together."""
+        """Sync the hosts and projects of these jobs together."""
         from tidelore.core.errors import CredentialsMissing
 
+        hosts = list({self._jobs[name].host.name: None for name in names})
         try:
             return await self._sync(names)
         except CredentialsMissing:
-            if len(names) == 1:
+            if len(hosts) == 1:
                 raise
         # No host has a token. Sync each one alone, so that its error names its own token.
         found: dict[str, JobResult] = {}
-        for name in names:
+        for host in hosts:
+            own = [name for name in names if self._jobs[name].host.name == host]
             try:
-                found |= await self._sync([name])
+                found |= await self._sync(own)
             except CredentialsMissing as error:
-                found[name] = JobResult(error=error)
+                found |= dict.fromkeys(own, JobResult(error=error))
         return found
 
     async def _sync(self, names: Sequence[str]) -> dict[str, JobResult]:
         from tidelore.app.mirroring import mirror
+        from tidelore.app.wiring import FeedbackOptions
         from tidelore.sources.ports import RESOURCES
         from tidelore.sync.mirror import MirrorRequest
 
-        hosts = tuple(self._hosts[name] for name in names)
-        app = replace(self._app, config=only_hosts(self._app.config, {host.name for host in hosts}))
-        seconds = max(app.config.service.gitlab_interval_seconds, SHORTEST_SLICE_SECONDS)
+        jobs = {name: self._jobs[name] for name in names}
+        units = {(job.host.name, job.project) for job in jobs.values()}
+        app = replace(self._app, config=only_units(self._app.config, units))
+        # No longer than the shortest interval, so that a long first sync does not delay the others.
+        seconds = max(min(job.interval for job in self._jobs.values()), SHORTEST_SLICE_SECONDS)
         request = MirrorRequest(RESOURCES, documents=True, seconds=seconds, turns=self._rounds.turns)
-        report = await mirror(app, request, SYNC_COMMAND)
-        behind, left = self._rounds.take(report), {scope.source for scope in report.scopes if scope.is_left}
+        feedback: dict[int, RepoReport] = {}
+        options = FeedbackOptions(feedback, lambda share: random.random() < share)
+        report = await mirror(app, request, SYNC_COMMAND, feedback=options)
+        return self._results(jobs, report, feedback)
+
+    def _results(
+        self, jobs: Mapping[str, _SyncJob], report: RunReport, feedback: Mapping[int, RepoReport]
+    ) -> dict[str, JobResult]:
+        behind = self._rounds.take(report)
         written = report.documents is not None and report.documents.regenerated
-        wakes = (EMBEDDINGS,) if written else ()
+        asked = dict(report.asked)
         found: dict[str, JobResult] = {}
-        for name, host in zip(names, hosts, strict=True):
-            error = sync_error(report, host.name)
+        for name, job in jobs.items():
+            scopes = [scope for scope in report.scopes if _covers(job, scope)]
+            error = sync_error(report, scopes)
+            wakes = {EMBEDDINGS: None} if written else {}
+            for scope in scopes:
+                told = feedback.get(scope.home.id) if scope.home is not None else None
+                if told is not None:
+                    wakes |= dict.fromkeys(jobs_to_wake(self._app, told, scope.configured))
+            requests = sum(scope.requests for scope in scopes)
+            asked[job.host.name] = asked.get(job.host.name, 0) - requests
             found[name] = JobResult(
-                report.asked.get(host.name, 0),
+                requests,
                 error,
-                wakes=wakes,
-                budget=report.budgets.get(host.name),
-                again=host.name in left,
-                # A host that was read only in part is not up to date.
-                fresh=host.name not in behind and error is None,
+                wakes=tuple(wakes),
+                budget=report.budgets.get(job.host.name),
+                again=any(scope.is_left for scope in scopes),
+                # What was read only in part is not up to date.
+                fresh=behind.isdisjoint(scope.key[:2] for scope in scopes) and error is None,
             )
+        for name, job in jobs.items():
+            # Requests of no list (children, a login, a retry) are counted for the first job of their host.
+            rest = asked.pop(job.host.name, 0)
+            found[name] = replace(found[name], requests=found[name].requests + rest)
         return found
 
 
-def sync_error(report: RunReport, source: str) -> TideloreError | None:
-    """Return the error of a source's sync. If no list could be read the sync failed, whatever the reasons."""
+def _covers(job: _SyncJob, scope: ScopeReport) -> bool:
+    return scope.source == job.host.name and job.project in (None, scope.configured)
+
+
+def sync_error(report: RunReport, scopes: Sequence[ScopeReport]) -> TideloreError | None:
+    """Return the error of some lists of a run. If none could be read the sync failed, whatever the reasons."""
     from tidelore.sync.report import run_verdict
 
-    scopes = [scope for scope in report.scopes if scope.source == source]
     errors = [scope.error for scope in scopes if scope.error is not None]
     if errors and len(errors) == len(scopes):
         return next((error for error in errors if blame_for(error) == "source"), errors[0])
-    return run_verdict(scopes, [scope for scope in report.scrubbed if scope.source == source])
+    projects = {scope.key[:2] for scope in scopes}
+    return run_verdict(scopes, [scope for scope in report.scrubbed if scope.key[:2] in projects])
 
 
 async def _keep_ledger(app: App) -> JobResult:

@@ -24,8 +24,8 @@ from tidelore.feedback.repositories import ConfiguredRepo
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.accounts import count_accounts
 from tidelore.store.mirror.child_progress import list_refusals
-from tidelore.store.mirror.feedback_writer import count_ignored
 from tidelore.store.mirror.projects import ProjectRow, find_configured, list_projects
+from tidelore.store.work.effects import count_ignored
 
 if TYPE_CHECKING:
     from tidelore.sources.github.source import GitHubSource
@@ -199,7 +199,6 @@ def choose_repository(config: Config, source: str, path: str) -> ConfiguredRepo:
 
 async def accept_repository(app: App, place: ConfiguredRepo, *, force: bool = False) -> Accepted:
     """Accept the repository that now has the configured name."""
-    from tidelore.feedback.polling import LEASE
     from tidelore.feedback.repositories import verify_repository
     from tidelore.store.work.session import Workshop, open_session
 
@@ -211,7 +210,7 @@ async def accept_repository(app: App, place: ConfiguredRepo, *, force: bool = Fa
         former_path = await _name_now(hub, place, known)
         shop = Workshop(hub.database, app.config, app.clock, app.seam, "lore sources accept")
         note = f"{place.name}: id {record.remote_id} accepted in place of {known.remote_id}"
-        async with open_session(shop, force=force, lease=LEASE, note=note) as session:
+        async with open_session(shop, force=force, note=note) as session:
             from tidelore.store.mirror.projects import rename_repository, set_configured, store_repository
 
             with session.writing() as tx:

@@ -17,8 +17,8 @@ from tidelore.app.feedback_polling import (
     FeedbackPollRequest,
     PolledRepos,
     ReposPlan,
+    act_on_run,
     plan_repositories,
-    poll_repositories,
 )
 from tidelore.app.mirroring import document, embed, mirror, surgical_sync, sync
 from tidelore.app.reports import (
@@ -40,6 +40,8 @@ from tidelore.core.progress import OnProgress, silent
 from tidelore.core.references import KINDS
 
 if TYPE_CHECKING:
+    from tidelore.feedback.report import RepoReport
+    from tidelore.sync.report import RunReport
     from tidelore.sync.surgical_preflight import RequestedItem, SurgicalFlags
 
 STAGES = ("ingest", "dependents", "scrub", "docs", "embed")
@@ -188,7 +190,7 @@ def plan_sync(app: App, request: SyncRequest) -> SyncPlan | ItemsPlan:
 
 
 def run_sync(app: App, request: SyncRequest, on_progress: OnProgress) -> SyncOutcome:
-    """Poll GitHub and Bluesky and mirror projects, or refresh named items; a failing part does not stop the others."""
+    """Sync projects and poll Bluesky, or refresh named items; a failing part does not stop the others."""
     asked, flags = _read_request(request)
     left_out = request.left_out(app.config)
     polled = [] if request.names_items or request.project else _polled_sources(app)
@@ -197,25 +199,33 @@ def run_sync(app: App, request: SyncRequest, on_progress: OnProgress) -> SyncOut
         flags = replace(flags, no_embed="embed" in left_out)
         return _refresh_items(selective, asked, flags, request, on_progress)
     if not polled:
-        run, error = _mirror_projects(selective, request, left_out, on_progress)
+        run, error, _ = _mirror_projects(selective, request, left_out, on_progress)
         return SyncOutcome(answer=run, error=error)
-    polls, errors, failed = _run_polls(app, request, polled, left_out, on_progress)
+    accounts = [name for name in polled if name == "bluesky"]
+    polls, errors, failed = _run_polls(app, request, accounts, left_out, on_progress)
     if not _mirrors(app.config):
         made = compute_embeddings(app)[0] if "bluesky" in polled and "embed" not in left_out else None
         app.note_synced()
         return SyncOutcome(
             answer=PollRun(polled=polls, embeddings=made), error=errors[0] if errors else None, failed=failed
         )
+    feedback: dict[int, RepoReport] = {}
     try:
-        run, error = _mirror_projects(selective, request, left_out, on_progress)
+        run, error, ran = _mirror_projects(selective, request, left_out, on_progress, feedback)
+        if "github" in polled:
+            # What the repositories led to: commands are applied, replies sent and handlers run.
+            acted, troubles = act_on_run(app, ran, feedback)
+            polls = replace(polls, github=acted)
+            errors += [] if troubles is None else [troubles]
     except TideloreError as stopped:
         if isinstance(stopped, Cancelled) or errors:
             raise
         return SyncOutcome(
             answer=PollRun(polled=polls), error=_combined([stopped]), failed=failed | {"mirror": stopped.message}
         )
-    found = [] if error is None else [error]
-    return SyncOutcome(answer=replace(run, polled=polls), error=_combined([*found, *errors[:1]]), failed=failed)
+    found = [*([] if error is None else [error]), *errors[:1]]
+    combined = _combined(found) if accounts else next(iter(found), None)
+    return SyncOutcome(answer=replace(run, polled=polls), error=combined, failed=failed)
 
 
 def ingest(
@@ -288,10 +298,8 @@ def _run_polls(
     app: App, request: SyncRequest, sources: Sequence[str], left_out: set[str], on_progress: OnProgress
 ) -> tuple[Polls, list[TideloreError], dict[str, str]]:
     """Poll each source; return what was read, the errors, and why polls failed as a whole."""
-    repos = FeedbackPollRequest(full=request.full, force=request.force)
     accounts = AccountsPoll(full=request.full, force=request.force, documents="docs" not in left_out)
     polls: dict[str, Callable[[], tuple[Any, TideloreError | None]]] = {
-        "github": lambda: poll_repositories(app, repos, on_progress),
         "bluesky": lambda: poll_followed(app, accounts, on_progress),
     }
     found: dict[str, Any] = {}
@@ -310,8 +318,12 @@ def _run_polls(
 
 
 def _mirror_projects(
-    app: App, request: SyncRequest, left_out: set[str], on_progress: OnProgress
-) -> tuple[SyncRun, TideloreError | None]:
+    app: App,
+    request: SyncRequest,
+    left_out: set[str],
+    on_progress: OnProgress,
+    feedback: dict[int, RepoReport] | None = None,
+) -> tuple[SyncRun, TideloreError | None, RunReport]:
     from tidelore.sources.ports import RESOURCES
     from tidelore.sync.mirror import MirrorRequest
     from tidelore.sync.report import run_verdict
@@ -325,7 +337,8 @@ def _mirror_projects(
         statuses="status" not in left_out,
         documents="docs" not in left_out,
     )
-    report, made = run_until_signalled(sync(app, wanted, embedding="embed" not in left_out, on_progress=on_progress))
+    work = sync(app, wanted, embedding="embed" not in left_out, on_progress=on_progress, feedback=feedback)
+    report, made = run_until_signalled(work)
     app.note_synced()
     run = copy_fields(
         SyncRun,
@@ -335,7 +348,7 @@ def _mirror_projects(
         stage_timings_ms={name: round(seconds * 1000) for name, seconds in report.stage_seconds.items()},
         polled=UNSET,
     )
-    return run, run_verdict(report.scopes, report.scrubbed)
+    return run, run_verdict(report.scopes, report.scrubbed), report
 
 
 def _refresh_items(

@@ -1,4 +1,4 @@
-"""`App`: settings, clock and database of a command, and running a command until a signal.
+"""`App`: settings, clock and database of a command, running it until a signal, and what derives feedback from a run.
 
 Opens the store and configures sources; the use-cases of the other modules take an `App`. Imports what only some
 commands need inside functions, so that an offline read loads no HTTP client.
@@ -6,7 +6,7 @@ commands need inside functions, so that an offline read loads no HTTP client.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from tidelore.core.clock import Clock, SystemClock
 from tidelore.core.config import Config, Host, database_address, load_config
-from tidelore.core.errors import Cancelled, TideloreError
+from tidelore.core.errors import Cancelled, RemoteError, TideloreError
 from tidelore.engine.crashpoint import Crashpoint, no_seam
 from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database
@@ -23,9 +23,12 @@ from tidelore.store.work.runs import last_success_at
 from tidelore.store.work.service_records import paused_until, save_pause
 
 if TYPE_CHECKING:
+    from tidelore.feedback.consumer import FeedbackConsumer
+    from tidelore.feedback.report import RepoReport
     from tidelore.http.response import RequestMetric
     from tidelore.http.transport import Transport
-    from tidelore.sources.ports import Wiring
+    from tidelore.sources.ports import ProjectSource, Wiring
+    from tidelore.sync.projects import ListTarget
 
 
 _LONGEST_MS = 86_400_000
@@ -158,3 +161,68 @@ def run_until_signalled(work: Coroutine[Any, Any, T], fate: str = "everything fe
             raise Cancelled(f"interrupted; {fate}", fix="run the command again") from None
 
     return asyncio.run(supervised())
+
+
+class FeedbackOptions(Struct, frozen=True):
+    """How a run derives feedback: where its reports go, and whether to compare a thread, given the share of runs."""
+
+    reports: dict[int, RepoReport]
+    is_sampled: Callable[[float], bool] | None = None
+
+
+async def open_consumer(
+    app: App, database: Database, targets: Sequence[ListTarget], options: FeedbackOptions | None = None
+) -> tuple[FeedbackConsumer, list[ListTarget]]:
+    """Return what derives feedback from a run, and the targets; a host whose login is needed and fails is not read."""
+    from msgspec.structs import replace
+
+    sources = {target.source.name: target.source for target in targets}
+    logins = await own_logins(database, sources)
+    errors = {name: login for name, login in logins.items() if isinstance(login, TideloreError)}
+    consumer = _consumer(app, database, sources, logins, options)
+    failed = [replace(one, failure=one.failure or errors.get(one.source.name)) for one in targets]
+    return consumer, failed
+
+
+async def find_consumer(app: App, database: Database, sources: Mapping[str, ProjectSource]) -> FeedbackConsumer:
+    """Return what derives feedback from a run that reads single items."""
+    return _consumer(app, database, sources, await own_logins(database, sources))
+
+
+def _consumer(
+    app: App,
+    database: Database,
+    sources: Mapping[str, ProjectSource],
+    logins: Mapping[str, str | TideloreError | None],
+    options: FeedbackOptions | None = None,
+) -> FeedbackConsumer:
+    from tidelore.feedback.consumer import FeedbackConsumer, FeedbackSource
+
+    usable = {name: source for name, source in sources.items() if isinstance(source, FeedbackSource)}
+    names = {name: None if isinstance(login, TideloreError) else login for name, login in logins.items()}
+    consumer = FeedbackConsumer(
+        database, app.config, app.clock, usable, names, None if options is None else options.is_sampled
+    )
+    if options is not None:
+        consumer.reports = options.reports
+    return consumer
+
+
+async def own_logins(database: Database, sources: Mapping[str, ProjectSource]) -> dict[str, str | TideloreError | None]:
+    """Return our login on each host where a reply of ours has not been observed yet.
+
+    Only there could a forged marker be mistaken for our reply. A poll without such replies sends no request.
+    """
+    from tidelore.store.mirror.projects import list_projects
+    from tidelore.store.work.action_tokens import unobserved
+
+    homes = {project.id: project.source for project in list_projects(database)}
+    waiting = {homes.get(token.project_id) for token in unobserved(database)}
+    logins: dict[str, str | TideloreError | None] = {}
+    for name, source in sources.items():
+        if name in waiting and source.closed is None:
+            try:
+                logins[name] = await source.login()
+            except RemoteError as error:
+                logins[name] = error
+    return logins

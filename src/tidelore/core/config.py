@@ -103,7 +103,7 @@ class ForgeHost(Struct, frozen=True):
     """What is mirrored of one configured host: its projects by name, and all projects of its groups.
 
     `web_url` is the address of its web pages. `kind` is the name of its forge, `sign` what it writes before the number
-    of a merge request.
+    of a merge request. Of the projects in `followed` only followed items are mirrored.
     """
 
     kind: str
@@ -114,6 +114,14 @@ class ForgeHost(Struct, frozen=True):
     groups: tuple[str, ...]
     include_archived: bool
     sign: str = "!"
+    followed: frozenset[str] = frozenset()
+
+
+class SyncUnit(Struct, frozen=True):
+    """A part of a host that the service syncs by itself: one project at its own interval, or the whole host."""
+
+    project: str | None = None
+    interval_seconds: float | None = None
 
 
 class Host(Section, frozen=True):
@@ -137,12 +145,41 @@ class Host(Section, frozen=True):
         """What is mirrored of this host."""
         raise NotImplementedError
 
+    @property
+    def units(self) -> tuple[SyncUnit, ...]:
+        """What the service syncs of this host at an interval of its own."""
+        return (SyncUnit(),)
+
     def check(self, where: str, file: str) -> None:
         """Raise ConfigError for what the types cannot express; `where` is the key of this table."""
         raise NotImplementedError
 
 
-class ProjectHost(Host, frozen=True):
+class FeedbackHost(Host, frozen=True):
+    """A host whose merge or pull requests can be followed for feedback."""
+
+    incremental: bool = True
+    shadow_sample: Annotated[float, Meta(ge=0, le=1)] = 0.01
+    comment_fetch_overlap_seconds: NotNegative = 5
+    comment_fetch_safe_backfill_seconds: Positive = 86_400
+    track_authors: tuple[Name, ...] = ()
+    track_labels: tuple[Name, ...] = ()
+    allowed_users: tuple[Name, ...] = ()
+    operator_logins: tuple[Name, ...] = ()
+    command_prefix: Name = "/lore"
+    operations_issue: Count = 0
+    handler: tuple[Name, ...] = ()
+    handler_timeout_seconds: Positive = 600
+    handler_max_attempts: Many = 5
+    handler_backoff_seconds: NotNegative = 30
+    handler_concurrency: Many = 4
+    handler_env: tuple[VariablePattern, ...] = ()
+    event_lease_seconds: Positive = 600
+    settle_write_seconds: NotNegative = 30
+    write_interval_seconds: NotNegative = 1
+
+
+class ProjectHost(FeedbackHost, frozen=True):
     """A host whose projects and groups are configured by their paths. A new forge derives its own table from this."""
 
     projects: tuple[Name, ...] = ()
@@ -184,9 +221,9 @@ class GitHubRepo(Section, frozen=True):
     poll_interval_seconds: Positive | None = None
     fetch: Literal["auto", "repo", "thread"] | None = None
     incremental: bool | None = None
+    shadow_sample: Annotated[float, Meta(ge=0, le=1)] | None = None
     comment_fetch_overlap_seconds: NotNegative | None = None
     comment_fetch_safe_backfill_seconds: Positive | None = None
-    bootstrap_pages_per_poll: Many | None = None
     track_authors: tuple[Name, ...] | None = None
     track_labels: tuple[Name, ...] | None = None
     allowed_users: tuple[Name, ...] | None = None
@@ -204,7 +241,7 @@ class GitHubRepo(Section, frozen=True):
     mirror: Literal["all", "followed"] | None = None
 
 
-class GitHubHost(Host, frozen=True):
+class GitHubHost(FeedbackHost, frozen=True):
     kind = "github"
     title = "GitHub"
 
@@ -216,25 +253,6 @@ class GitHubHost(Host, frozen=True):
     private_key_file: str = ""
     poll_interval_seconds: Positive = 60
     fetch: Literal["auto", "repo", "thread"] = "auto"
-    incremental: bool = True
-    comment_fetch_overlap_seconds: NotNegative = 5
-    comment_fetch_safe_backfill_seconds: Positive = 86_400
-    bootstrap_pages_per_poll: Many = 10
-    track_authors: tuple[Name, ...] = ()
-    track_labels: tuple[Name, ...] = ()
-    allowed_users: tuple[Name, ...] = ()
-    operator_logins: tuple[Name, ...] = ()
-    command_prefix: Name = "/lore"
-    operations_issue: Count = 0
-    handler: tuple[Name, ...] = ()
-    handler_timeout_seconds: Positive = 600
-    handler_max_attempts: Many = 5
-    handler_backoff_seconds: NotNegative = 30
-    handler_concurrency: Many = 4
-    handler_env: tuple[VariablePattern, ...] = ()
-    event_lease_seconds: Positive = 600
-    settle_write_seconds: NotNegative = 30
-    write_interval_seconds: NotNegative = 1
     orgs: tuple[Name, ...] = ()
     mirror: Literal["all", "followed"] = "all"
     repos: tuple[GitHubRepo, ...] = ()
@@ -245,9 +263,17 @@ class GitHubHost(Host, frozen=True):
 
     @property
     def mirrored(self) -> ForgeHost:
-        repos = tuple(repo.name for repo in self.repos if (repo.mirror or self.mirror) == "all")
+        repos = tuple(repo.name for repo in self.repos)
+        followed = frozenset(repo.name for repo in self.repos if (repo.mirror or self.mirror) == "followed")
         web_url = _web_address(self.base_url)
-        return ForgeHost(self.kind, self.name, self.base_url, web_url, repos, self.orgs, self.include_archived, "#")
+        return ForgeHost(
+            self.kind, self.name, self.base_url, web_url, repos, self.orgs, self.include_archived, "#", followed
+        )
+
+    @property
+    def units(self) -> tuple[SyncUnit, ...]:
+        repos = [SyncUnit(repo.name, repo.poll_interval_seconds or self.poll_interval_seconds) for repo in self.repos]
+        return (*repos, *([SyncUnit()] if self.orgs else []))
 
     def check(self, where: str, file: str) -> None:
         check_repos(self, f"{where}.repos", file)
@@ -257,15 +283,20 @@ class GitHubHost(Host, frozen=True):
 
 
 class RepoSettings(Struct, frozen=True, kw_only=True):
-    """The effective settings of one repository: those of its host, with the repository's overrides."""
+    """The effective settings of one repository: those of its host, with the repository's overrides.
+
+    `shares_numbers`: issues and pull requests share their numbers.
+    """
 
     name: str
-    poll_interval_seconds: float
-    fetch: Literal["auto", "repo", "thread"]
+    poll_interval_seconds: float = 60
+    fetch: Literal["auto", "repo", "thread"] = "repo"
+    mirror: Literal["all", "followed"] = "all"
+    shares_numbers: bool = False
     incremental: bool
+    shadow_sample: float
     comment_fetch_overlap_seconds: float
     comment_fetch_safe_backfill_seconds: float
-    bootstrap_pages_per_poll: int
     track_authors: tuple[str, ...]
     track_labels: tuple[str, ...]
     allowed_users: tuple[str, ...]
@@ -280,7 +311,6 @@ class RepoSettings(Struct, frozen=True, kw_only=True):
     handler_env: tuple[str, ...]
     event_lease_seconds: float
     settle_write_seconds: float
-    mirror: Literal["all", "followed"]
 
 
 class Bluesky(Section, frozen=True):
@@ -479,6 +509,23 @@ def only_hosts(config: Config, names: Collection[str]) -> Config:
     )
 
 
+def only_units(config: Config, units: Collection[tuple[str, str | None]]) -> Config:
+    """Return the configuration with only these parts of hosts: single projects, or hosts as a whole (None)."""
+    chosen = only_hosts(config, {host for host, _ in units})
+    whole = {host for host, project in units if project is None}
+    return msgspec.structs.replace(
+        chosen,
+        github=tuple(
+            host
+            if host.name in whole
+            else msgspec.structs.replace(
+                host, orgs=(), repos=tuple(repo for repo in host.repos if (host.name, repo.name) in units)
+            )
+            for host in chosen.github
+        ),
+    )
+
+
 def only_forge(config: Config, kind: str) -> Config:
     """Return the configuration with only the mirrored hosts of one forge."""
     return only_hosts(config, {host.name for host in forge_hosts(config) if host.kind == kind})
@@ -530,13 +577,21 @@ def github_host(config: Config, source: str) -> GitHubHost | None:
     return next((host for host in config.github if host.name == source), None)
 
 
-def repo_settings(host: GitHubHost, repo_name: str) -> RepoSettings:
+def feedback_settings(config: Config, source: str, project: str) -> RepoSettings | None:
+    """Return the settings for the feedback of one project, or None if its host has none."""
+    host = find_host(config, source)
+    return repo_settings(host, project) if isinstance(host, FeedbackHost) else None
+
+
+def repo_settings(host: FeedbackHost, repo_name: str) -> RepoSettings:
     """Return the settings for one repository: those of the host, with the repository's overrides.
 
     Repository names are case-insensitive: `Owner/Repo` and `owner/repo` are the same.
     """
-    settings = {name: getattr(host, name) for name in RepoSettings.__struct_fields__} | {"name": repo_name}
-    for repo in host.repos:
+    own_keys = set(host.__struct_fields__)
+    settings = {name: getattr(host, name) for name in RepoSettings.__struct_fields__ if name in own_keys}
+    settings |= {"name": repo_name, "shares_numbers": isinstance(host, GitHubHost)}
+    for repo in host.repos if isinstance(host, GitHubHost) else ():
         if repo.name.casefold() == repo_name.casefold():
             own = {name: getattr(repo, name) for name in repo.__struct_fields__ if name != "name"}
             settings |= {name: value for name, value in own.items() if value is not None}

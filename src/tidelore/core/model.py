@@ -305,7 +305,7 @@ class CommentRecord(Struct, frozen=True):
 
     `number` is the thread; `association` is the author's relation to the repository, if the server sends it. A comment
     of a deleted account has no author. The update time of a review is the time it was submitted, because its list
-    contains no other time.
+    contains no other time. `on` is issue or mr where issues and merge requests have separate numbers.
     """
 
     remote_id: int
@@ -328,6 +328,7 @@ class CommentRecord(Struct, frozen=True):
     start_line: int | None = None
     subject_type: str | None = None
     diff_hunk: str | None = None
+    on: str | None = None
 
 
 def comment_key(kind: str, remote_id: int) -> str:
@@ -336,29 +337,34 @@ def comment_key(kind: str, remote_id: int) -> str:
 
 
 class PullRecord(Struct, frozen=True):
-    """The current state of a pull request: what decides whether it is followed, and its head commit.
+    """The current state of a pull request: what decides whether it is followed, and its head commit."""
 
-    `repo_id` and `repo_name` are those of the repository it belongs to, if the server sends them.
-    """
-
-    remote_id: int
     number: int
     title: str
     state: str
-    merged: bool
-    merged_at: int | None
-    closed_at: int | None
-    draft: bool
     author: str | None
     head_sha: str
     branch: str
-    base_branch: str
     labels: tuple[str, ...]
     url: str | None
     created_at: int
     updated_at: int
-    repo_id: int | None = None
-    repo_name: str | None = None
+
+
+def pull_of(record: MergeRequestRecord) -> PullRecord:
+    """Return what feedback needs to know of a merge or pull request."""
+    return PullRecord(
+        number=record.iid,
+        title=record.title,
+        state="merged" if record.merged_at is not None else record.state,
+        author=record.author_username,
+        head_sha=record.head_sha or "",
+        branch=record.source_branch or "",
+        labels=record.labels,
+        url=record.web_url,
+        created_at=record.created_at,
+        updated_at=record.updated_at,
+    )
 
 
 class LinkRecord(Struct, frozen=True):

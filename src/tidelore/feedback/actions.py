@@ -38,7 +38,6 @@ from tidelore.feedback.report import COMMANDS_APPLIED
 from tidelore.feedback.tokens import with_marker
 from tidelore.sources.github.source import GitHubSource
 from tidelore.store.database.port import Database, Transaction
-from tidelore.store.mirror.cursors import forget_thread
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work import outbox, service_records
 from tidelore.store.work.action_tokens import signing_secret
@@ -53,6 +52,7 @@ from tidelore.store.work.tracked_pull_requests import (
     find_tracked,
     list_tracked,
     set_paused,
+    set_scan_due,
 )
 
 Act = Callable[[Transaction], object]
@@ -209,8 +209,7 @@ class CommandRunner:
         if not rows:
             raise UserError("no tracked pull requests in this repository")
         names = ", ".join(f"#{row.pr_number}" for row in rows)
-        source, repo = self._project.source, self._project.path
-        acts = [partial(forget_thread, source=source, repo_full_name=repo, number=row.pr_number) for row in rows]
+        acts = [partial(set_scan_due, tracked_id=row.id, due=True) for row in rows]
         return CommandOutcome(f"Syncing: {names} will be fetched again from the beginning at the next poll.", acts)
 
     def _meant(self, command: CommandRow) -> list[TrackedPr]:

@@ -1,9 +1,9 @@
 """Compare every tracked thread on the server with the stored events, and repair what is missing.
 
 A comment that qualifies but has no event with its text is missing. An event whose comment was deleted on the server is
-reported but is not an error. `compare` changes nothing; `mend` stores missing events through the transaction that
-polls use. A pull request that was closed and resumed is compared from where it was read again; one that was merged or
-closed is compared up to that time, unless that is longer ago than the safe backfill.
+reported but is not an error. Nothing is changed here. A pull request that was closed and resumed is compared from where
+it was read again; one that was merged or closed is compared up to that time, unless that is longer ago than the safe
+backfill.
 """
 
 from __future__ import annotations
@@ -15,26 +15,18 @@ from msgspec import Struct, field
 
 from tidelore.core.config import RepoSettings
 from tidelore.core.errors import IntegrityError, PartialSuccess, TideloreError
-from tidelore.core.model import CommentRecord, Item, RemoteId, Version
-from tidelore.engine.lease import Lease
-from tidelore.engine.ports import ListRequest, Pages
+from tidelore.core.model import CommentRecord, Item, Version
+from tidelore.engine.ports import Pages
+from tidelore.engine.whole import read_all
 from tidelore.feedback.context import Context, read_context
-from tidelore.feedback.events import event_key, interpret, own_tokens, qualifies
-from tidelore.feedback.report import EVENTS_INGESTED
+from tidelore.feedback.events import event_key, own_tokens, qualifies
 from tidelore.feedback.tokens import find_markers
 from tidelore.sources.github.source import GitHubSource
 from tidelore.store.database.port import Database
-from tidelore.store.mirror.feedback_writer import (
-    JudgedComment,
-    ScanBatch,
-    body_digest,
-    ingest_feedback_scan_batch,
-    stored_bodies,
-)
 from tidelore.store.mirror.projects import ProjectRow
-from tidelore.store.work.action_tokens import ActionToken, find_tokens, signing_secret
+from tidelore.store.work.action_tokens import ActionToken, find_tokens
+from tidelore.store.work.effects import body_digest, thread_comments
 from tidelore.store.work.events import FOLLOWUPS, EventRow, list_events
-from tidelore.store.work.service_records import add_to_counter
 from tidelore.store.work.tracked_pull_requests import (
     AWAITING,
     CLOSED,
@@ -106,28 +98,18 @@ class FeedbackAuditReport(Struct):
         return sum(len(surface.missing) for repo in self.repos for surface in repo.surfaces)
 
 
-async def scan(source: GitHubSource, repo: str | int, number: int) -> list[SurfaceAudit]:
+async def scan(source: GitHubSource, repo: int, number: int) -> list[SurfaceAudit]:
     """Read all comments of one pull request."""
     lists: dict[str, Pages[CommentRecord]] = {
         "pr_issue_comments": source.thread(repo, "issue_comment", number),
         "pr_review_comments": source.thread(repo, "review_comment", number),
         "pr_review_summaries": source.reviews(repo, number),
     }
-    return [await _read(surface, pages) for surface, pages in lists.items()]
-
-
-async def _read(surface: str, pages: Pages[CommentRecord]) -> SurfaceAudit:
-    found: dict[RemoteId, Item[CommentRecord]] = {}
-    result = SurfaceAudit(surface)
-    request: ListRequest | None = ListRequest()
-    while request is not None:
-        page = await pages.fetch(request)
-        # A comment may appear on two pages if the list shifts while it is read: keep the last version.
-        found |= {item.version.id: item for item in page.items}
-        result.unreadable += len(page.rejected)
-        request = None if page.next_token is None else ListRequest(token=page.next_token)
-    result.items = list(found.values())
-    return result
+    found = []
+    for surface, pages in lists.items():
+        children = await read_all(pages)
+        found.append(SurfaceAudit(surface, list(children.items), len(children.rejected)))
+    return found
 
 
 def followed(database: Database, project: ProjectRow, settings: RepoSettings, now_ms: int) -> list[TrackedPr]:
@@ -142,57 +124,24 @@ def compare(database: Database, project: ProjectRow, settings: RepoSettings, thr
     context = read_context(database, project, settings, ending={thread.number})
     events = list_events(database, project.id, thread.number)
     from_at, to_at = _compared_span(database, project, settings, thread.number)
+    judged = thread_comments(database.read, project.id, thread.number)
     for surface in thread.surfaces:
         kind = SURFACES[surface.surface]
         known = _by_comment(event for event in events if event.kind == kind)
+        stored = {one.record.remote_id: one.judged for one in judged if one.record.kind == kind}
         ids = [item.record.remote_id for item in surface.items]
-        stored = stored_bodies(database, project.id, kind, ids)
         within = [item for item in surface.items if from_at <= item.record.updated_at <= to_at]
         due = [item for item in within if _is_due(item, context, _signed(database, project, item))]
         surface.qualifying = len(due)
         surface.missing = [
             Missing(event_key(item.record, _taken(item.record, known)), item)
             for item in due
-            if not _is_ingested(item.record, known.get(item.record.remote_id, ()), stored.get(item.version.id))
+            if not _is_ingested(item.record, known.get(item.record.remote_id, ()), stored.get(item.record.remote_id))
         ]
         surface.ingested = surface.qualifying - len(surface.missing)
         surface.gone = sorted(
             event.event_key for key in known.keys() - set(ids) for event in known[key] if event.kind != FOLLOWUPS
         )
-
-
-def mend(
-    database: Database,
-    project: ProjectRow,
-    settings: RepoSettings,
-    thread: ThreadAudit,
-    now_ms: int,
-    lease: Lease,
-) -> int:
-    """Store the missing events of a thread, in one transaction per list; return how many were stored."""
-    signing_secret(database, now_ms)
-    context = read_context(database, project, settings, ending={thread.number})
-    total = 0
-    for surface in thread.surfaces:
-        kind = SURFACES[surface.surface]
-        events = list_events(database, project.id, thread.number)
-        known = _by_comment(event for event in events if event.kind == kind)
-        judged = [
-            JudgedComment(found.item, interpret(found.item, _taken(found.item.record, known), context, signed) or ())
-            for found, signed in ((found, _signed(database, project, found.item)) for found in surface.missing)
-        ]
-        if not judged:
-            continue
-        batch = ScanBatch(project.id, project.path, kind, judged)
-        written = ingest_feedback_scan_batch(
-            database,
-            batch,
-            now_ms,
-            lease=lease,
-            also=lambda tx, done: add_to_counter(tx, EVENTS_INGESTED, {}, len(done.events)),
-        )
-        total += len(written.events)
-    return total
 
 
 def audit_error(report: FeedbackAuditReport) -> TideloreError | None:

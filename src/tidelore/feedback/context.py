@@ -12,13 +12,21 @@ from typing import Literal
 from msgspec import Struct
 
 from tidelore.core.config import RepoSettings
+from tidelore.core.model import CommentRecord
 from tidelore.feedback.tokens import ScopeKind
 from tidelore.store.database.port import Database
-from tidelore.store.mirror.cursors import get_poll_cursor
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.action_tokens import find_secret
 from tidelore.store.work.followed_issues import IssueCursor, followed_issues
-from tidelore.store.work.tracked_pull_requests import CLOSED, TERMINAL, TrackedPr, history, list_tracked
+from tidelore.store.work.tracked_pull_requests import (
+    AWAITING,
+    BLOCKED,
+    CLOSED,
+    TERMINAL,
+    TrackedPr,
+    history,
+    list_tracked,
+)
 
 _SAME_CLOCK_MS = 2000
 """How far behind ours a correct server clock may appear: it has whole seconds, and responses take time."""
@@ -43,16 +51,16 @@ class FollowedPull(Struct, frozen=True):
 
 class FollowedIssue(Struct, frozen=True):
     """A source issue. Comments with ids above `consumed_id` wait for its pull request; those above `redirected_id`
-    were written after it was opened. `entered_at` is when the issue was first followed, or got its pull request.
-    `read_to`, on the server's clock, is up to when it was read before it got its pull request.
+    were written after it was opened. `followed_at` is when the issue was first followed, `entered_at` also when it got
+    its pull request.
     """
 
     number: int
     pr_number: int | None
     consumed_id: int
     redirected_id: int
+    followed_at: int
     entered_at: int
-    read_to: int | None = None
 
 
 class Context(Struct, frozen=True):
@@ -84,37 +92,44 @@ class Context(Struct, frozen=True):
         """The tolerance, in milliseconds, when comparing times with the server's."""
         return round(self.settings.comment_fetch_overlap_seconds * 1000)
 
-    def role(self, number: int) -> Role:
-        """Return the role of a thread; a merged or closed pull request has none."""
-        pull, operations = self.pulls.get(number), self.settings.operations_issue
+    def role(self, number: int, on: str | None = None) -> Role:
+        """Return the role of a thread; a merged or closed pull request has none.
+
+        `on` is issue or mr where these have separate numbers.
+        """
+        pull, operations = self.pulls.get(number) if on != "issue" else None, self.settings.operations_issue
         if pull is not None and (pull.ending or pull.status not in TERMINAL):
             return "blocked" if pull.status == "blocked" and not pull.ending else "awaiting"
+        if on == "mr":
+            return "none"
         if pull is None and number in self.issues:
             return "source_issue"
         return "operations" if operations and number == operations else "none"
 
-    def pull_of(self, number: int) -> FollowedPull | None:
-        """Return the pull request of a thread: itself, or the one opened for a source issue."""
-        issue = self.issues.get(number)
-        return self.pulls.get(number if issue is None or issue.pr_number is None else issue.pr_number)
+    def pull_of(self, record: CommentRecord) -> FollowedPull | None:
+        """Return the pull request of a comment's thread: itself, or the one opened for a source issue."""
+        issue = self.issues.get(record.number) if record.on != "mr" else None
+        if issue is not None and issue.pr_number is not None:
+            return self.pulls.get(issue.pr_number)
+        return self.pulls.get(record.number) if record.on != "issue" else None
 
-    def followed_from(self, number: int) -> int:
+    def followed_from(self, number: int, on: str | None = None) -> int:
         """Return the time before which comments in a thread are ignored, minus the overlap."""
-        followed = self.pulls.get(number) or self.issues.get(number)
-        if followed is None:
-            return self.operations_from - self.overlap_ms
-        if isinstance(followed, FollowedPull):
-            return self.on_server(followed.followed_from) - self.overlap_ms
-        entered_at = self.on_server(followed.entered_at)
-        return min(entered_at, entered_at if followed.read_to is None else followed.read_to) - self.overlap_ms
+        pull = self.pulls.get(number) if on != "issue" else None
+        if pull is not None:
+            return self.on_server(pull.followed_from) - self.overlap_ms
+        issue = self.issues.get(number) if on != "mr" else None
+        if issue is not None:
+            return self.on_server(issue.followed_at) - self.overlap_ms
+        return self.operations_from - self.overlap_ms
 
     def on_server(self, instant_ms: int) -> int:
         """Convert a time of our clock to the server's clock."""
         return instant_ms + self.clock_offset()
 
-    def scope_kind(self, number: int) -> ScopeKind:
-        """Return the scope kind of answers in a thread."""
-        return "pr" if number in self.pulls else "issue"
+    def scope_kind(self, record: CommentRecord) -> ScopeKind:
+        """Return the scope kind of answers in the thread of a comment."""
+        return "pr" if record.number in self.pulls and record.on != "issue" else "issue"
 
 
 def read_context(
@@ -127,12 +142,14 @@ def read_context(
     ending: Collection[int] = (),
     clock_offset: Callable[[], int] = int,
 ) -> Context:
-    """Take a snapshot of one repository. `operations_from` is when reading of its operations issue began.
+    """Take a snapshot of one repository. `operations_from` is when its operations issue was first followed.
 
     Pull requests in `ending` are included whatever their status, so that their comments are interpreted once more.
     """
-    tracked = list_tracked(database, project_id=project.id)
-    pulls = [pull for pull in tracked if pull.status not in TERMINAL or pull.pr_number in ending]
+    pulls = list_tracked(database, project_id=project.id, statuses=(AWAITING, BLOCKED))
+    if ending:
+        ended = list_tracked(database, project_id=project.id, statuses=TERMINAL)
+        pulls += [pull for pull in ended if pull.pr_number in ending]
     issues = followed_issues(database, project.id)
     return Context(
         project.source,
@@ -140,7 +157,7 @@ def read_context(
         project.remote_id,
         settings,
         {pull.pr_number: _pull(database, pull, ending=pull.pr_number in ending) for pull in pulls},
-        {issue.issue_number: _issue(database, project, issue) for issue in issues},
+        {issue.issue_number: _issue(issue) for issue in issues},
         own_login,
         operations_from,
         clock_offset,
@@ -164,20 +181,12 @@ def _pull(database: Database, row: TrackedPr, *, ending: bool) -> FollowedPull:
     )
 
 
-def _issue(database: Database, project: ProjectRow, row: IssueCursor) -> FollowedIssue:
-    read_to = None
-    if row.pr_number is not None:
-        # Followed before it had a pull request: comments from then that were not read yet must still be delivered.
-        earlier = get_poll_cursor(
-            database, "issue_pre_pr_followups", row.issue_number, project.path, source=project.source
-        )
-        if earlier is not None:
-            read_to = earlier.last_updated_at or 0
+def _issue(row: IssueCursor) -> FollowedIssue:
     return FollowedIssue(
         row.issue_number,
         row.pr_number,
         row.pre_pr_last_consumed_comment_id,
         row.post_pr_last_redirected_comment_id,
+        row.followed_at,
         row.entered_at,
-        read_to,
     )

@@ -75,9 +75,7 @@ def succeed(database: Database, handle: int | str, now_ms: int) -> EventRow:
     return ack(database, handle, now_ms)
 
 
-def fail(
-    database: Database, source_name: str, handle: int | str, error: str, settings: RepoSettings, now_ms: int
-) -> EventRow:
+def fail(database: Database, handle: int | str, error: str, settings: RepoSettings, now_ms: int) -> EventRow:
     """Record that processing an event failed: retry it later or, after the last attempt, block its pull request."""
     text = redact(error, _secrets(os.environ)).strip()[-_LONGEST_ERROR:] or "no error message given"
     before = find_event(database, handle if isinstance(handle, int) else int(handle.partition("-")[0] or 0))
@@ -94,7 +92,7 @@ def fail(
         if row is not None and row.status == AWAITING:
             # If another process changed its status meanwhile, that change takes precedence.
             with suppress(IllegalTransition):
-                block_pull(database, source_name, row, HANDLER_FAILED, text, now_ms)
+                block_pull(database, row, HANDLER_FAILED, text, now_ms)
     return event
 
 
@@ -193,9 +191,7 @@ class HandlerRunner:
     def _fail(self, event: EventRow, error: str) -> EventRow:
         assert event.lease_id is not None
         try:
-            return fail(
-                self._database, self._project.source, event.lease_id, error, self._settings, self._clock.now_ms()
-            )
+            return fail(self._database, event.lease_id, error, self._settings, self._clock.now_ms())
         except LockHeld:
             # Another process holds the event by now, and will record its outcome.
             return event

@@ -10,32 +10,19 @@ their pull request. `reconsider` applies a changed list of allowed users to stor
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
 
 from tidelore.core.clock import format_instant
-from tidelore.core.config import ALLOWED_USERS, RepoSettings
+from tidelore.core.config import ALLOWED_USERS
 from tidelore.core.content import digest
-from tidelore.core.model import ISSUE_COMMENT, CommentRecord, Item, Version
-from tidelore.engine.lease import Lease
+from tidelore.core.model import ISSUE_COMMENT, CommentRecord, Version
 from tidelore.feedback.commands import Command, authorise, help_text, is_bot, is_command, is_expired, parse_command
-from tidelore.feedback.context import Context, FollowedIssue, read_context
-from tidelore.feedback.report import EVENTS_DEDUPED, EVENTS_INGESTED
+from tidelore.feedback.context import Context, FollowedIssue
 from tidelore.feedback.tokens import Intent, ScopeKind, action_token, find_markers, is_same_login, with_marker
-from tidelore.store.database.port import Database, Transaction
-from tidelore.store.mirror.feedback_writer import (
-    REDIRECT_SOURCE,
-    JudgedComment,
-    WrittenEffects,
-    body_digest,
-    ignored_authors,
-    ignored_comments,
-    ingest_stored_comments,
-)
-from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.action_tokens import ActionToken
+from tidelore.store.work.effects import REDIRECT_SOURCE, body_digest
 from tidelore.store.work.events import (
     FOLLOWUPS,
     Effect,
@@ -48,8 +35,7 @@ from tidelore.store.work.events import (
     TokenSeen,
 )
 from tidelore.store.work.followed_issues import FollowupRow, IssueCursor
-from tidelore.store.work.service_records import add_to_counter
-from tidelore.store.work.tracked_pull_requests import TERMINAL, list_tracked
+from tidelore.store.work.tracked_pull_requests import TERMINAL
 
 IgnoreReason = Literal["not_allowed", "bot", "deleted_account"]
 
@@ -96,7 +82,7 @@ _LONGEST_BATCH = 1_000_000
 
 def route_comment(record: CommentRecord, issue: FollowedIssue, context: Context) -> Sequence[Effect]:
     """Return the effects of a qualifying comment on a source issue."""
-    if record.updated_at < context.followed_from(issue.number):
+    if record.updated_at < context.followed_from(issue.number, record.on):
         return ()
     pull = context.pulls.get(issue.pr_number) if issue.pr_number is not None else None
     if issue.pr_number is None or record.updated_at // 1000 < context.on_server(issue.entered_at) // 1000:
@@ -228,19 +214,18 @@ def has_words(record: CommentRecord, context: Context) -> bool:
 
 
 def interpret(
-    item: Item[CommentRecord],
+    record: CommentRecord,
     stored: Version | None,
     context: Context,
     signed: Mapping[str, ActionToken] = MappingProxyType({}),
 ) -> Sequence[Effect] | None:
-    """Return the effects of a comment version; `stored` is the stored version, with the digest of its body, and
-    `signed` has those of its markers that we signed.
+    """Return the effects of a comment version; `stored` is the version that was judged before, with the digest of its
+    body, and `signed` has those of its markers that we signed.
 
-    None means that it is not interpreted and no row is stored. That includes comments on a blocked pull request that
-    are not commands: after it is unblocked they are read again, and are new then.
+    None means that it is not judged. That includes comments on a blocked pull request that are not commands: they are
+    judged after it is unblocked.
     """
-    record = item.record
-    role = context.role(record.number)
+    role = context.role(record.number, record.on)
     if role == "none":
         return None
     ours = own_tokens(record, context, signed)
@@ -265,9 +250,13 @@ def interpret(
 
 def _command(record: CommentRecord, command: Command, stored: Version | None, context: Context) -> Sequence[Effect]:
     permission = authorise(record.author, record.is_bot, context.settings.operator_logins)
-    if permission == "ignored" or record.author is None or record.updated_at < context.followed_from(record.number):
+    if (
+        permission == "ignored"
+        or record.author is None
+        or record.updated_at < context.followed_from(record.number, record.on)
+    ):
         return ()
-    pull = context.pull_of(record.number)
+    pull = context.pull_of(record)
     prefix = context.settings.command_prefix
     blocked_at = None
     if pull is not None and pull.status == "blocked" and pull.blocked_at is not None:
@@ -299,47 +288,6 @@ def _version_name(name: str, record: CommentRecord, stored: Version | None) -> s
 
 
 def _answer(record: CommentRecord, key: str, result: str, context: Context) -> PlannedReply:
-    kind = context.scope_kind(record.number)
+    kind = context.scope_kind(record)
     token = command_token(context.host, context.repo_id, kind, record.number, key, context.secret)
     return PlannedReply(kind, record.number, None, token, with_marker(result, token), COMMAND_SOURCE)
-
-
-def reconsider(
-    database: Database, project: ProjectRow, settings: RepoSettings, now_ms: int, lease: Lease | None = None
-) -> list[WrittenEffects]:
-    """Interpret comments again that were ignored because of their authors; return the effects of those now allowed."""
-    authors = ignored_authors(database, project.id)
-    if not authors:
-        return []
-    # Include merged and closed pull requests: these comments were written before. Blocked ones wait to be unblocked.
-    ended = {row.pr_number for row in list_tracked(database, project_id=project.id, statuses=tuple(TERMINAL))}
-    context = read_context(database, project, settings, ending=ended & {one.number for one in authors})
-    found: dict[str, list[JudgedComment]] = defaultdict(list)
-    for one in authors:
-        records = ignored_comments(database, project.id, one, limit=1)
-        if not records or why_ignored(records[0], context) is not None:
-            continue
-        for record in ignored_comments(database, project.id, one):
-            effects = interpret(_item(record), None, context)
-            if effects is not None and why_ignored(record, context) is None:
-                found[record.kind].append(JudgedComment(_item(record), effects))
-    return [
-        ingest_stored_comments(
-            database, project.id, project.path, kind, sorted(judged, key=_order), now_ms, lease=lease, also=_count
-        )
-        for kind, judged in found.items()
-    ]
-
-
-def _order(judged: JudgedComment) -> tuple[int, int]:
-    return judged.item.record.updated_at, judged.item.record.remote_id
-
-
-def _item(record: CommentRecord) -> Item[CommentRecord]:
-    version = Version(record.remote_id, record.updated_at, body_digest(record.body))
-    return Item(version, record.updated_at, b"", record)
-
-
-def _count(tx: Transaction, written: WrittenEffects) -> None:
-    add_to_counter(tx, EVENTS_INGESTED, {}, len(written.events))
-    add_to_counter(tx, EVENTS_DEDUPED, {}, written.deduped)

@@ -1,10 +1,9 @@
 """The statuses of a tracked pull request, the allowed changes between them, and the operations that make them.
 
 The operations are track, untrack, block, unblock and resume. Requests are made first, outside any transaction; the new
-status, its history and the affected cursors are then written in one transaction. A merged pull request cannot be
-tracked; a closed one only after it was reopened. After a block the thread is read again from where it was last complete
-(`bootstrap_complete` = 0), so comments made meanwhile are not lost; after a closure only as far back as the safe
-backfill. A transport error never changes a status.
+status and its history are then written in one transaction. A merged pull request cannot be tracked; a closed one only
+after it was reopened. After a block the comments that were stored meanwhile are judged (`judge_from`); after a closure
+only as far back as the safe backfill. A transport error never changes a status.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from tidelore.core.config import GitHubHost, RepoSettings, repo_settings
 from tidelore.core.errors import IllegalTransition, NotFound, UserError
 from tidelore.core.model import PullRecord
 from tidelore.store.database.port import Database, Transaction
-from tidelore.store.mirror.cursors import forget_thread, get_poll_cursor, poll_scope, upsert_poll_cursor
+from tidelore.store.mirror.cursors import forget_thread, reread_thread
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work import tracked_pull_requests as store
 from tidelore.store.work.events import retry_now
@@ -53,10 +52,10 @@ def check_step(before: str | None, after: str) -> None:
 
 
 def classify_pull(pull: PullRecord, last_seen_head_sha: str | None) -> PullVerdict:
-    """Return the state of a fetched pull request; 'compare' if its head differs from the one last seen."""
-    if pull.merged or pull.merged_at is not None:
+    """Return the state of a pull request; 'compare' if its head differs from the one last seen."""
+    if pull.state == MERGED:
         return "merged"
-    if pull.state == "closed":
+    if pull.state == CLOSED:
         return "closed"
     return "same" if pull.head_sha == last_seen_head_sha else "compare"
 
@@ -83,16 +82,12 @@ def matches_rule(pull: PullRecord, settings: RepoSettings, *, opened_since: int 
     )
 
 
-_FEEDS = {"pr_issue_comments": "issue_comments", "pr_review_comments": "review_comments"}
-"""The lists of a pull request that are read for events, and the repository-wide feed that covers each."""
-
-
 class PullSource(Protocol):
     """The part of a source that is used here."""
 
     name: str
 
-    async def pull(self, repo: str | int, number: int) -> PullRecord:
+    async def pull(self, remote_id: int, number: int, /) -> PullRecord:
         """Return the current state of a pull request."""
         ...
 
@@ -135,7 +130,7 @@ class Lifecycle:
         row = self.find(number)
         with self._database.transaction() as tx:
             store.untrack(tx, row.id)
-            forget_thread(tx, self._source.name, self._project.path, number)
+            forget_thread(tx, self._project.id, self._project.remote_id, number)
             if row.issue_number is not None:
                 unfollow_issue(tx, row.project_id, row.issue_number)
         return row
@@ -163,8 +158,7 @@ class Lifecycle:
         check_step(row.status, AWAITING)
         now = self._clock.now_ms()
         columns = {} if head_sha is None else {"last_seen_head_sha": head_sha}
-        moved = store.move(tx, row, AWAITING, "unblocked", f"by {by}", now, **columns)
-        self._read_again(tx, row.pr_number, None, now)
+        moved = store.move(tx, row, AWAITING, "unblocked", f"by {by}", now, **columns, judge_from=0)
         retry_now(tx, row.project_id, row.pr_number)
         return moved
 
@@ -181,8 +175,10 @@ class Lifecycle:
         backfill_at = now - round(self._settings.comment_fetch_safe_backfill_seconds * 1000)
         with self._database.transaction() as tx:
             head = _chosen_head(pull, head_sha)
-            moved = store.move(tx, row, AWAITING, "resumed", "by operator", now, last_seen_head_sha=head)
-            self._read_again(tx, number, backfill_at, now)
+            moved = store.move(
+                tx, row, AWAITING, "resumed", "by operator", now, last_seen_head_sha=head, judge_from=backfill_at
+            )
+            reread_thread(tx, self._project.id, self._project.remote_id, number)
             return store.note_pull(tx, moved, pull, now)
 
     async def open_pull(self, number: int) -> PullRecord:
@@ -208,35 +204,12 @@ class Lifecycle:
             )
         return row
 
-    def _read_again(self, tx: Transaction, number: int, from_at: int | None, now_ms: int) -> None:
-        for surface in _FEEDS:
-            scope = poll_scope(self._source.name, self._project.id, self._project.path, surface, number)
-            upsert_poll_cursor(tx, scope, last_updated_at=from_at, bootstrap_complete=False, now_ms=now_ms)
 
-
-def block_pull(
-    database: Database, source_name: str, row: TrackedPr, reason: str, detail: str | None, now_ms: int
-) -> TrackedPr:
-    """Stop storing events of a pull request until it is unblocked; commands are still read.
-
-    If the repository-wide feed covered the thread, its position becomes the thread's, which is read from there later.
-    """
+def block_pull(database: Database, row: TrackedPr, reason: str, detail: str | None, now_ms: int) -> TrackedPr:
+    """Stop deriving events of a pull request until it is unblocked; commands are still applied."""
     check_step(row.status, BLOCKED)
-    repo, number = row.repo_full_name, row.pr_number
-    reached: list[tuple[str, int, int]] = []
-    for surface, feed in _FEEDS.items():
-        thread = get_poll_cursor(database, surface, number, repo, source=source_name)
-        whole = get_poll_cursor(database, feed, 0, repo, source=source_name)
-        if thread is not None and thread.bootstrap_complete and whole is not None and whole.last_updated_at:
-            reached.append((surface, whole.last_updated_at, whole.last_comment_id or 0))
     with database.transaction() as tx:
-        moved = store.move(tx, row, BLOCKED, reason, detail, now_ms)
-        for surface, at, key in reached:
-            scope = poll_scope(source_name, row.project_id, repo, surface, number)
-            upsert_poll_cursor(
-                tx, scope, last_updated_at=at, last_comment_id=key, bootstrap_complete=True, now_ms=now_ms
-            )
-        return moved
+        return store.move(tx, row, BLOCKED, reason, detail, now_ms)
 
 
 def _chosen_head(pull: PullRecord, head_sha: str | None) -> str:

@@ -38,10 +38,10 @@ from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.ports import Lister, ListRequest
 from tidelore.feedback.tokens import Intent, ScopeKind, action_token, find_markers, is_same_login, with_marker
 from tidelore.store.database.port import Database
-from tidelore.store.mirror.feedback_writer import stored_comments
 from tidelore.store.mirror.projects import ProjectRow, list_projects
 from tidelore.store.work import outbox as rows
 from tidelore.store.work.action_tokens import FAILED, OBSERVED, signing_secret
+from tidelore.store.work.effects import find_comment
 from tidelore.store.work.events import EventRow, list_events
 from tidelore.store.work.outbox import OutboxRow, find_outbox, free_dead, new_claim, plan
 
@@ -377,7 +377,7 @@ async def _to_the_first(
     to = answering.to
     if to is None or any(event.comment_id == to for event in list_events(database, project.id, answering.number)):
         return answering
-    if any(stored_comments(database, project.id, kind, [to]) for kind in _TALK):
+    if any(find_comment(database, project.id, kind, to) for kind in _TALK):
         return answering
     page = await source.thread(project.remote_id, REVIEW_COMMENT, answering.number).fetch_one(str(to))
     first = next((item.record.in_reply_to for item in page.items), None)
@@ -423,8 +423,8 @@ def find_target(database: Database, project: ProjectRow, answering: AnswerReques
     if event is not None and event.kind == REVIEW_COMMENT:
         # The server accepts replies only to the first comment of a thread.
         return AnswerTarget(event.in_reply_to or to, key)
-    known = event is not None or any(stored_comments(database, project.id, kind, [to]) for kind in _TALK)
-    if known and not stored_comments(database, project.id, REVIEW_COMMENT, [to]):
+    known = event is not None or any(find_comment(database, project.id, kind, to) for kind in _TALK)
+    if known and not find_comment(database, project.id, REVIEW_COMMENT, to):
         # With the comment id, so that the same body in reply to another comment is a different answer.
         return AnswerTarget(None, key if answering.token_key is not None else f"{to}:{key}")
     return AnswerTarget(to, key)

@@ -25,6 +25,7 @@ from tidelore.core.errors import (
 )
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.cursors import CursorRow, list_cursors
+from tidelore.store.mirror.projects import list_projects
 from tidelore.store.work.action_tokens import token_counts, unobserved
 from tidelore.store.work.service_records import read_counters
 from tidelore.store.work.tracked_pull_requests import TERMINAL, list_tracked
@@ -129,6 +130,8 @@ TOKENS = "action_tokens_total"
 TOKEN_AGE = "action_token_unobserved_age_seconds"  # noqa: S105 - a name of a metric
 COMMANDS_SEEN = "operator_commands_seen_total"
 COMMANDS_APPLIED = "operator_commands_applied_total"
+SHADOW_SCANS = "feedback_shadow_scans_total"
+SHADOW_DIFFERENCES = "feedback_shadow_differences_total"
 
 _PREFIX = "github."
 _FEEDS: Mapping[str, str] = {
@@ -173,13 +176,19 @@ FEEDBACK_METRICS: tuple[Metric, ...] = (
     Metric(TOKEN_AGE, "gauge", "Seconds since the oldest comment not yet observed on the server was planned."),
     Metric(COMMANDS_SEEN, "counter", "Operator commands stored, whatever their outcome."),
     Metric(COMMANDS_APPLIED, "counter", "Operator commands applied."),
+    Metric(SHADOW_SCANS, "counter", "Threads that were read in full to compare them with the copy."),
+    Metric(SHADOW_DIFFERENCES, "counter", "Comments in those threads that the copy should have had and had not."),
 )
 
 
 def collect_feedback(database: Database, now_ms: int) -> list[Sample]:
     """Return the current value of every feedback metric."""
     samples = [Sample(counter.name, counter.labels, counter.value) for counter in read_counters(database)]
-    ended = {f"{pull.repo_full_name}#{pull.pr_number}" for pull in list_tracked(database, statuses=TERMINAL)}
+    projects = {project.id: project for project in list_projects(database)}
+    ended = {
+        (projects[pull.project_id].source, f"{projects[pull.project_id].remote_id}#{pull.pr_number}")
+        for pull in list_tracked(database, statuses=TERMINAL)
+    }
     lags = cursor_lags(list_cursors(database), ended, now_ms)
     samples += [Sample(CURSOR_LAG, {"surface": surface}, seconds) for surface, seconds in lags.items()]
     samples += [
@@ -191,11 +200,11 @@ def collect_feedback(database: Database, now_ms: int) -> list[Sample]:
     return samples
 
 
-def cursor_lags(cursors: Iterable[CursorRow], ended: set[str], now_ms: int) -> dict[str, float]:
+def cursor_lags(cursors: Iterable[CursorRow], ended: set[tuple[str, str]], now_ms: int) -> dict[str, float]:
     """Return for each surface how long ago its least recently confirmed position was confirmed.
 
-    A repository-wide list also confirms the threads it covers; merged and closed pull requests are left out. A position
-    that was never confirmed has no age.
+    A repository-wide list also confirms the threads it covers; merged and closed pull requests, `ended` by source and
+    scope, are left out. A position that was never confirmed has no age.
     """
     ours = [cursor for cursor in cursors if cursor.surface.startswith(_PREFIX) and cursor.polled_at is not None]
     feeds = {(row.source, row.surface, row.scope): row.polled_at or 0 for row in ours if "#" not in row.scope}
@@ -204,7 +213,7 @@ def cursor_lags(cursors: Iterable[CursorRow], ended: set[str], now_ms: int) -> d
         surface = cursor.surface.removeprefix(_PREFIX)
         confirmed_at = cursor.polled_at or 0
         if "#" in cursor.scope:
-            if cursor.scope in ended:
+            if (cursor.source, cursor.scope) in ended:
                 continue
             feed = (cursor.source, f"{_PREFIX}{_FEEDS.get(surface, '')}", cursor.scope.partition("#")[0])
             # A thread whose first read is not complete is not covered by the repository-wide list.

@@ -1,9 +1,8 @@
 """Find a configured repository by name, and verify that the name still belongs to the same repository.
 
 A repository is named in full, by an unambiguous suffix, or by a reference to one of its threads; an ambiguous name is
-refused. A renamed repository keeps its id, and its old name may be taken by another one. So requests use the id, every
-poll compares it, and another id under a known name is refused before anything is stored. If a known id has a new name,
-the name is updated together with the rows and cursors that contain it.
+refused. A renamed repository keeps its id, and its old name may be taken by another one: another id under a known name
+is refused before anything is stored.
 """
 
 from __future__ import annotations
@@ -16,9 +15,8 @@ from msgspec import Struct
 
 from tidelore.core.config import Config, GitHubHost, RepoSettings, repo_settings
 from tidelore.core.errors import ConfigError, NotFound, UserError
-from tidelore.core.model import ProjectRecord, PullRecord
+from tidelore.core.model import ProjectRecord
 from tidelore.core.references import match_one, read_reference
-from tidelore.engine.ports import Page
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.projects import ProjectRow, check_identity, store_repository
 
@@ -31,30 +29,6 @@ class RepositorySource(Protocol):
     async def resolve(self, configured: str | int) -> ProjectRecord:
         """Fetch a repository by name or id, with its current name."""
         ...
-
-
-class RepositoryIdentity:
-    """Verifies during a poll that the name of a repository still belongs to the known id, and notes a new name."""
-
-    def __init__(self, project: ProjectRow) -> None:
-        self._project = project
-        self.confirmed = False
-        self.name = project.path
-
-    def look_at(self, page: Page[PullRecord]) -> None:
-        """Check the repository id in pull requests that were requested by repository name."""
-        if page.not_modified:
-            # The response is unchanged from one that was verified before, so the repository is the same.
-            self.confirmed = True
-        for item in page.items:
-            if item.record.repo_id is not None:
-                self.check(item.record.repo_id, item.record.repo_name)
-
-    def check(self, remote_id: int, name: str | None) -> None:
-        """Raise RepositoryReplaced if the id is that of another repository."""
-        check_identity(self._project, remote_id)
-        self.confirmed = True
-        self.name = name or self.name
 
 
 async def verify_repository(

@@ -227,21 +227,21 @@ class SyncRounds:
 
     def __init__(self) -> None:
         self.turns: Mapping[ScopeKey, int] = {}
-        self._read: dict[str, set[ScopeKey]] = {}
+        self._read: dict[tuple[str, str], set[ScopeKey]] = {}
 
-    def take(self, report: RunReport) -> set[str]:
-        """Add a run and return the hosts that have unread lists left; a list that was refused had its turn.
+    def take(self, report: RunReport) -> set[tuple[str, str]]:
+        """Add a run and return the projects that have unread lists left; a list that was refused had its turn.
 
-        Lists that a host no longer has are forgotten.
+        Lists that a project no longer has are forgotten.
         """
-        sources = {scope.source for scope in report.scopes}
-        self.turns = {key: run for key, run in self.turns.items() if key[0] not in sources} | {
+        projects = {(scope.source, scope.configured) for scope in report.scopes}
+        self.turns = {key: run for key, run in self.turns.items() if key[:2] not in projects} | {
             scope.key: report.run_id if scope.had_turn else self.turns.get(scope.key, 0) for scope in report.scopes
         }
-        for source in sources:
-            scopes = [scope for scope in report.scopes if scope.source == source]
+        for project in projects:
+            scopes = [scope for scope in report.scopes if scope.key[:2] == project]
             keys = {scope.key for scope in scopes}
-            read = self._read.pop(source, set()) & keys | {scope.key for scope in scopes if not scope.list_left}
+            read = self._read.pop(project, set()) & keys | {scope.key for scope in scopes if not scope.list_left}
             if read != keys:
-                self._read[source] = read
-        return sources & self._read.keys()
+                self._read[project] = read
+        return projects & self._read.keys()

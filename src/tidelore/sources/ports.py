@@ -114,6 +114,10 @@ class ProjectSource(Protocol):
         """Say whose children of one kind will be requested next, so that they can be fetched together."""
         ...
 
+    async def login(self) -> str | None:
+        """Return the login under which our comments appear; None if the server does not report it."""
+        ...
+
     async def statuses(self, path: str, iids: Sequence[int], /) -> Mapping[int, StatusRecord | None] | None:
         """Return the status of each issue, None for an issue without one; None alone if the forge has no statuses."""
         ...
@@ -125,6 +129,31 @@ class TopicSource(Protocol):
 
     def topics(self, node_id: str, *, by_creation: bool = False) -> Lister[TopicRecord]:
         """Return the topics of a project, by its global id: the newest update first, or by creation."""
+        ...
+
+
+@runtime_checkable
+class FollowableSource(Protocol):
+    """A forge of which single threads can be followed without reading a whole project.
+
+    `skew_ms` is how far its clock is ahead of ours, None before the first response.
+    """
+
+    feeds: Mapping[str, str]
+
+    @property
+    def skew_ms(self) -> int | None: ...
+
+    async def ask_clock(self) -> None:
+        """Learn the server's clock."""
+        ...
+
+    def snapshot(self, remote_id: int, number: int) -> Lister[ListedRecord]:
+        """Return one merge request as a list of one, which is conditional."""
+        ...
+
+    def thread(self, remote_id: int, kind: str, number: int) -> Lister[CommentRecord]:
+        """Return the comments of one kind in one thread: by id, with a filter by time, conditional."""
         ...
 
 

@@ -25,7 +25,7 @@ from tidelore.engine.child_sync import ChildSync, ChildTally
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.ports import Pages, Parent
 from tidelore.sources.ports import ProjectSource
-from tidelore.store.mirror.child_progress import count_due, find_refusal, wanted_children
+from tidelore.store.mirror.child_progress import count_due, find_refusal, parents_by_number, wanted_children
 from tidelore.store.mirror.child_writer import ChildFamily, ChildWriter, DueIssue, StatusWriter
 from tidelore.store.mirror.children import CLOSES_ISSUES, DIFFS, DISCUSSIONS, RESOURCE_EVENTS, REVIEWERS
 from tidelore.store.mirror.comments import COMMENTS, REVIEWS, THREADS, settle_comments
@@ -33,7 +33,7 @@ from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.session import Session
 from tidelore.sync.lists import SIDE_BY_SIDE, IsOver, family_of, never
 from tidelore.sync.projects import ListTarget
-from tidelore.sync.report import ChildReport, ScopeReport
+from tidelore.sync.report import ChildReport, RunConsumer, ScopeReport
 
 _FAMILIES = (DISCUSSIONS, COMMENTS, REVIEWS, THREADS, RESOURCE_EVENTS, CLOSES_ISSUES, DIFFS, REVIEWERS)
 CHILDREN: Mapping[str, ChildFamily] = MappingProxyType({family.name: family for family in _FAMILIES})
@@ -73,7 +73,10 @@ async def sync_children(
     async def one(target: ListTarget, report: ScopeReport) -> None:
         # Limited, because requests in progress have to be waited for when the time is up.
         async with gates[target.source.name]:
-            left_out = FED if (report.source, report.configured) in unread else ()
+            left_out: Collection[str] = FED if (report.source, report.configured) in unread else ()
+            if target.followed:
+                # Comments are read with the feeds or thread by thread. A timeline grows with the thread.
+                left_out = {*left_out, "comments", "resource_events"}
             try:
                 await _project(session, target, report, stopped, on_progress, failed_since, is_over, left_out)
             except (CredentialsRejected, RateLimited) as error:
@@ -98,13 +101,39 @@ def settle_feeds(session: Session, pairs: Sequence[tuple[ListTarget, ScopeReport
             feeds.setdefault((target.source.name, report.home.id), {})[target.resource] = report.opened_at
     for target, report in pairs:
         home = report.home
-        if not target.has_parents or home is None or not target.source.feeds:
+        if not target.has_parents or home is None or not target.source.feeds or target.followed:
             continue
         read_at = feeds.get((target.source.name, home.id), {})
         if read_at.keys() == target.source.feeds.keys():
             kind, now = family_of(target.source, target.resource).kind, session.shop.clock.now_ms()
             with session.writing() as tx:
                 settle_comments(tx, kind, home.id, read_at=min(read_at.values()), settle_ms=PROMPT_MS, now_ms=now)
+
+
+SCANNED = ("discussions", "comments", "reviews")
+"""The kinds of children that are comments."""
+
+
+async def scan_threads(
+    session: Session, source: ProjectSource, project: ProjectRow, numbers: Collection[int], consumer: RunConsumer
+) -> None:
+    """Read all comments of these threads from the beginning, due or not, and store what differs."""
+    for resource in source.resources:
+        target = ListTarget(source, project.configured, resource)
+        kind = family_of(source, resource).kind
+        for parent in parents_by_number(session.shop.database, kind, project.id, numbers):
+            for name in (name for name in SCANNED if name in kind.children):
+                child = ChildReport(name)
+                children = ProjectChildren(session, target, project, child)
+                error: str | None = None
+                try:
+                    await children.read([parent])
+                    error = children.writer.last_failure(parent) if child.tally.failed else None
+                except (CredentialsRejected, RateLimited):
+                    raise
+                except RemoteError as failure:
+                    error = failure.message
+                consumer.note_scan(session, project.id, parent.iid, error)
 
 
 async def _project(
@@ -177,6 +206,7 @@ class ProjectChildren:
             seam=shop.seam,
             seen=child.seen,
             failed_since=failed_since,
+            consumer=session.consumer,
         )
 
     @property

@@ -71,21 +71,23 @@ class ParentFetcher:
         return [item for item in items if not isinstance(item.record, PullIssueRecord) or item.record.iid in there]
 
     async def _require(self, numbers: Collection[int], *, pulls_only: bool = False) -> set[int]:
-        for number in sorted(set(numbers) - self._stored(numbers)):
-            await self._fetch(number, pulls_only=pulls_only)
-        return self._stored(numbers)
+        for number in sorted(set(numbers) - self.stored(numbers)):
+            await self.fetch(number, pulls_only=pulls_only)
+        return self.stored(numbers)
 
-    def _stored(self, numbers: Iterable[int]) -> set[int]:
+    def stored(self, numbers: Iterable[int]) -> set[int]:
+        """Return the numbers whose issue or pull request is stored."""
         database = self._session.shop.database
         return set(find_parents(database.read, database.among("numbers"), self._project.id, database.integers(numbers)))
 
-    async def _fetch(self, number: int, *, pulls_only: bool) -> None:
+    async def fetch(self, number: int, *, pulls_only: bool = False) -> None:
+        """Fetch one issue or pull request and store it; one that does not exist is passed over."""
         resource = "merge_requests" if pulls_only else "issues"
         fetched_since = self._session.shop.clock.now_ms()
         page = await self._source.listing(resource, self._project.remote_id).fetch_one(str(number))
         for item in page.items:
             if isinstance(item.record, PullIssueRecord):
-                await self._fetch(number, pulls_only=True)
+                await self.fetch(number, pulls_only=True)
             else:
                 self._store(Item(item.version, item.at, item.payload, item.record), resource, fetched_since)
 
@@ -109,4 +111,5 @@ class ParentFetcher:
             now_ms=shop.clock.now_ms,
             pack=packer(compress=shop.config.storage.compress_raw_payloads),
             seam=shop.seam,
+            consumer=self._session.consumer,
         )

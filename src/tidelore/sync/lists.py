@@ -9,21 +9,20 @@ the next slice.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import accumulate
 from types import MappingProxyType
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tidelore.core.clock import Clock
-from tidelore.core.concurrency import gather
-from tidelore.core.config import sync_settings
+from tidelore.core.config import feedback_settings, sync_settings
 from tidelore.core.errors import AccessRefused, FeatureDisabled, RemoteError, RemoteNotFound
-from tidelore.core.model import ListedRecord, Scope, TopicRecord
+from tidelore.core.model import ListedRecord, MergeRequestRecord, Scope, TopicRecord
 from tidelore.core.progress import OnProgress, Progress
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.intake import Intake, Tally
@@ -31,20 +30,21 @@ from tidelore.engine.ledger import Counters
 from tidelore.engine.newest_first import NewestFirstPlan, NewestFirstWalk
 from tidelore.engine.ports import Lister, ListRequest, Page
 from tidelore.engine.walk import Plan, Walk
-from tidelore.http.limits import SourceOutages
-from tidelore.sources.ports import TOPICS, ProjectSource, Resource, TopicSource
+from tidelore.sources.ports import ProjectSource, Resource, TopicSource
 from tidelore.store.mirror.child_writer import reset_watermarks
 from tidelore.store.mirror.comments import CommentTable
 from tidelore.store.mirror.cursors import reset_cursor
 from tidelore.store.mirror.issue_sides import IssuesWithSides
-from tidelore.store.mirror.page_writer import ItemTable, PageWriter
+from tidelore.store.mirror.page_writer import ItemTable, PageWriter, SelectedItems
 from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS, Family
 from tidelore.store.mirror.projects import ProjectRow, was_renamed
 from tidelore.store.mirror.topics import TopicTable
 from tidelore.store.work.session import Session
 from tidelore.sync.comment_parents import NeedsParents, ParentFetcher
-from tidelore.sync.projects import ListTarget, find_again, reason_to_skip, refresh_project, resolve_project
-from tidelore.sync.report import ScopeKey, ScopeReport
+from tidelore.sync.projects import ListTarget, find_again, refresh_project
+from tidelore.sync.report import ScopeReport
+
+_LOG = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
@@ -95,35 +95,20 @@ class TimedList(Generic[R]):
         self._is_over = is_over
         self._resumable = resumable
         self.opened_at: int | None = None
+        self.requests = 0
 
     async def fetch(self, request: ListRequest) -> Page[R]:
         if (request.token is None or self._resumable) and self._is_over():
             raise TimeIsUp
+        self.requests += 1
         page = await self._lister.fetch(request)
         if self.opened_at is None:
             self.opened_at = page.server_at
         return page
 
     async def fetch_one(self, locator: str) -> Page[R]:
+        self.requests += 1
         return await self._lister.fetch_one(locator)
-
-
-class Keyed(Protocol):
-    """Something that belongs to one list."""
-
-    @property
-    def key(self) -> ScopeKey: ...
-
-
-K = TypeVar("K", bound=Keyed)
-
-
-def in_turn(lists: Sequence[K], turns: Mapping[ScopeKey, int], polled: Mapping[ScopeKey, int]) -> list[K]:
-    """Return lists, least recent turn first (those without a turn before all others), then least recently polled.
-
-    Sorting by `polled` alone is not enough: a list that cannot be read is never polled, and would always be first.
-    """
-    return sorted(lists, key=lambda one: (turns.get(one.key, 0), polled.get(one.key, 0)))
 
 
 SIDE_BY_SIDE = 8
@@ -140,103 +125,7 @@ def family_of(source: ProjectSource, resource: str) -> Family:
     return _family(resource, source.resources[resource])
 
 
-async def ingest(
-    session: Session,
-    targets: Sequence[ListTarget],
-    *,
-    full: bool,
-    on_progress: OnProgress,
-    is_over: IsOver = never,
-) -> list[ScopeReport]:
-    """Read every target to its end, or until the time is up; return reports in the order of the targets.
-
-    The lists of one project are read side by side, unless its source has feeds: then each needs those before it.
-    """
-    work = _Ingestion(session, full, on_progress, is_over)
-    groups = in_groups(targets)
-    found = await gather(work.in_order(group) for group in groups)
-    by_key = {
-        target.key: report
-        for group, reports in zip(groups, found, strict=True)
-        for target, report in zip(group, reports, strict=True)
-    }
-    return [by_key[target.key] for target in targets]
-
-
-class _Ingestion(Struct):
-    """The lists that one run reads. `gates` limit the lists of a source that are read side by side."""
-
-    session: Session
-    full: bool
-    on_progress: OnProgress
-    is_over: IsOver
-    gates: dict[str, asyncio.Semaphore] = field(default_factory=dict)
-    outages: SourceOutages = field(default_factory=SourceOutages)
-    resolving: dict[tuple[str, str], asyncio.Lock] = field(default_factory=dict)
-
-    async def in_order(self, group: Sequence[ListTarget]) -> list[ScopeReport]:
-        """Read lists one after another. If one is not read to its end, those after it wait for the next run."""
-        reports: list[ScopeReport] = []
-        for target in group:
-            report = ScopeReport(target.source.name, target.surface, target.configured, target.configured)
-            # An item whose parent is not stored yet would be fetched with its parent, one request each. Topics need
-            # no other list, only a project that can be read.
-            needed = [] if target.is_topics and any(before.home is not None for before in reports) else reports
-            report.error = next((before.error for before in needed if before.error is not None), None)
-            report.list_left = report.error is None and any(before.list_left for before in needed)
-            if report.error is None and not report.list_left:
-                await self._read(target, report)
-            reports.append(report)
-        return reports
-
-    async def _read(self, target: ListTarget, report: ScopeReport) -> None:
-        name = target.source.name
-        async with self.gates.setdefault(name, asyncio.Semaphore(SIDE_BY_SIDE)):
-            report.error = target.failure or self.outages.reason(name)
-            report.list_left = report.error is None and self.is_over()
-            if report.error is not None or report.list_left:
-                return
-            try:
-                await self._walk(target, report)
-            except RemoteError as error:
-                report.skipped = why_unavailable(target, error)
-                if report.skipped is not None:
-                    self.outages.answered(name)
-                else:
-                    self.outages.failed(name, error)
-                    report.error = error
-
-    async def _walk(self, target: ListTarget, report: ScopeReport) -> None:
-        # Lists of one project may run concurrently; the lock makes them resolve it once.
-        alone = self.resolving.setdefault((target.source.name, target.configured), asyncio.Lock())
-        async with alone:
-            project = await resolve_project(self.session, target.source, target.configured, target.listed)
-        report.project = project.path
-        report.skipped = reason_to_skip(self.session.shop.config, project)
-        if report.skipped is None and target.is_topics and not project.has_topics:
-            report.absent = topic_writer(self.session, target, project).load().watermark is None
-            report.skipped = SWITCHED_OFF
-        if report.skipped is not None:
-            return
-        await ListReading(self.session, target, report, self.full, self.on_progress, self.is_over).run(project)
-        self.outages.answered(target.source.name)
-        async with alone:
-            await _follow_rename(self.session, target, report)
-
-
-def in_groups(targets: Sequence[ListTarget]) -> list[list[ListTarget]]:
-    """Return targets that are read one after another: all lists of a project whose source has feeds."""
-    groups: dict[tuple[str, str, str], list[ListTarget]] = {}
-    for target in targets:
-        apart = "" if target.source.feeds else target.resource
-        groups.setdefault((target.source.name, target.configured, apart), []).append(target)
-    for group in groups.values():
-        order = [*group[0].source.resources, *group[0].source.feeds, TOPICS]
-        group.sort(key=lambda target: order.index(target.resource) if target.resource in order else 0)
-    return list(groups.values())
-
-
-async def _follow_rename(session: Session, target: ListTarget, report: ScopeReport) -> None:
+async def follow_rename(session: Session, target: ListTarget, report: ScopeReport) -> None:
     """Fetch the new path of a project if the URL of its newest item has a different path."""
     home = report.home
     if home is None or not target.has_parents:
@@ -272,12 +161,22 @@ def topic_writer(session: Session, target: ListTarget, project: ProjectRow) -> P
 
 def writer_for(session: Session, target: ListTarget, project: ProjectRow) -> PageWriter[ListedRecord]:
     """Return the writer that stores the issues or merge requests of a target."""
-    return _page_writer(session, target, project, table_of(target))
+
+    def select(record: MergeRequestRecord) -> bool:
+        return session.consumer is not None and session.consumer.selects(project.id, record)
+
+    return _page_writer(session, target, project, table_of(target, select))
 
 
-def table_of(target: ListTarget) -> ItemTable[ListedRecord]:
-    """Return the rows that the issues or merge requests of a target become."""
+def _everything(_record: MergeRequestRecord) -> bool:
+    return True
+
+
+def table_of(target: ListTarget, select: Callable[[MergeRequestRecord], bool] = _everything) -> ItemTable[ListedRecord]:
+    """Return the rows that the items of a target become; `select` chooses those of a followed project."""
     source = target.source
+    if target.followed:
+        return SelectedItems(family_of(source, target.resource), select)
     if source.resources[target.resource].has_sides:
         return IssuesWithSides(family_of(source, "issues"), family_of(source, "merge_requests"))
     return family_of(source, target.resource)
@@ -294,6 +193,7 @@ def _page_writer(session: Session, target: ListTarget, project: ProjectRow, tabl
         lease=session.lease,
         compress=shop.config.storage.compress_raw_payloads,
         seam=shop.seam,
+        consumer=session.consumer,
     )
 
 
@@ -337,39 +237,57 @@ class ListReading(Struct):
         parents = ParentFetcher(self.session, target.source, target.configured, project, family_of)
         if target.is_feed:
             comments = CommentTable(target.source.feeds[target.resource])
-            feed = NeedsParents(target.source.feed(target.resource, project.remote_id), parents.of_comments)
-            await self._read(project, _page_writer(self.session, target, project, comments), feed)
+            feed = target.source.feed(target.resource, project.remote_id)
+            # Of a followed project only comments with a stored parent are kept.
+            lister = feed if target.followed else NeedsParents(feed, parents.of_comments)
+            await self._read(project, _page_writer(self.session, target, project, comments), lister)
             return
         writer = writer_for(self.session, target, project)
         settings = sync_settings(self.session.shop.config, target.source.name, target.configured)
-        lister = target.source.listing(
+        items = target.source.listing(
             target.resource,
             project.remote_id,
             keyset=settings.use_keyset_pagination,
             backfill=writer.load().watermark is None,
         )
         if target.source.resources[target.resource].has_sides:
-            lister = NeedsParents(lister, parents.of_sides)
-        await self._read(project, writer, lister)
+            items = NeedsParents(items, parents.of_sides)
+        await self._read(project, writer, items)
 
     async def _read(self, project: ProjectRow, writer: PageWriter[R], lister: Lister[R]) -> None:
         shop, target = self.session.shop, self.target
         intake = Intake(writer, shop.clock.now_ms, shop.seam, self._tell)
         self.report.links, self.report.tally, self.counted = writer.links, intake.tally, Tally()
-        settings = sync_settings(shop.config, target.source.name, target.configured)
-        overlap = int(settings.cursor_rewind_seconds * 1000)
+        overlap, backfill = self._span()
+        known = writer.load()
+        tell_scan("incremental_scan_started" if known.complete else "incremental_scan_backfill", writer.scope)
         newest_first = target.is_topics or (
             target.has_parents and target.source.resources[target.resource].newest_first
         )
         timed = TimedList(lister, self.is_over, resumable=newest_first)
         try:
             if newest_first:
-                await NewestFirstWalk(timed, intake, NewestFirstPlan(overlap, ALL_OF_IT, ALL_OF_IT)).run()
+                plan = NewestFirstPlan(overlap, ALL_OF_IT, ALL_OF_IT, backfill)
+                await NewestFirstWalk(timed, intake, plan).run()
             else:
-                await Walk(timed, intake, Plan(overlap_ms=overlap)).run()
+                await Walk(timed, intake, Plan(overlap_ms=overlap, safe_backfill_ms=backfill)).run()
         except TimeIsUp:
             self.report.list_left = True
+        else:
+            tell_scan("incremental_scan_completed", writer.scope, intake.tally)
+        finally:
+            self.report.requests += timed.requests
         self.report.home, self.report.server_at, self.report.opened_at = project, intake.server_at, timed.opened_at
+
+    def _span(self) -> tuple[int, int]:
+        """Return the overlap with what was read before, and how far to go back if the position is invalid."""
+        config, target = self.session.shop.config, self.target
+        settings = sync_settings(config, target.source.name, target.configured)
+        feedback = feedback_settings(config, target.source.name, target.configured)
+        if feedback is None or not target.source.feeds:
+            return int(settings.cursor_rewind_seconds * 1000), Plan().safe_backfill_ms
+        wanted = max(settings.cursor_rewind_seconds, feedback.comment_fetch_overlap_seconds)
+        return int(wanted * 1000), round(feedback.comment_fetch_safe_backfill_seconds * 1000)
 
     def _tell(self, tally: Tally) -> None:
         count(self.session.counters, self.target.resource, self.counted, tally)
@@ -377,6 +295,14 @@ class ListReading(Struct):
         found = tally.created + tally.changed
         note = f"{found:,} new or changed, {tally.pages:,} pages"
         self.on_progress(Progress(self.report.project, self.target.resource, found, None, note))
+
+
+def tell_scan(event: str, scope: Scope, tally: Tally | None = None) -> None:
+    """Log that a list is read, or was read to its end."""
+    facts = {} if tally is None else {"pages": tally.pages, "new": tally.created + tally.changed}
+    _LOG.info(
+        "%s: %s", event, scope.title, extra={"event": event, "scope": scope.key, "surface": scope.surface, **facts}
+    )
 
 
 def count(counters: Counters, resource: str, before: Tally, now: Tally) -> None:

@@ -13,17 +13,20 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from tidelore.core.errors import PartialSuccess, TideloreError
+from tidelore.core.errors import PartialSuccess, RemoteError, TideloreError
 from tidelore.core.progress import EmbedReport, OnProgress, Progress
+from tidelore.engine.intake import Tally
 from tidelore.store.mirror.cursors import last_polled
 from tidelore.store.work.runs import LEFT_OFF
 from tidelore.store.work.session import Session, Workshop, open_session
-from tidelore.sync.children import StatusStage, settle_feeds, sync_children, unread_feeds
-from tidelore.sync.lists import TimeSlice, in_turn, ingest
+from tidelore.sync.children import StatusStage, scan_threads, settle_feeds, sync_children, unread_feeds
+from tidelore.sync.ingest import in_turn, ingest
+from tidelore.sync.lists import TimeSlice
 from tidelore.sync.projects import ListTarget
 from tidelore.sync.report import (
     MakeDocuments,
     RequestCount,
+    RunConsumer,
     RunReport,
     ScopeKey,
     ScopeReport,
@@ -37,7 +40,8 @@ class MirrorRequest(Struct, frozen=True):
     """Options of a sync. Without `walk` only verification is done.
 
     `seconds`: after how long to stop making requests. With it, lists are read in the order of `turns`, the id of the
-    run in which each list last had a turn: the least recent first.
+    run in which each list last had a turn: the least recent first. With `scan`, the comments of all followed threads
+    are read from the beginning.
     """
 
     resources: tuple[str, ...]
@@ -49,6 +53,7 @@ class MirrorRequest(Struct, frozen=True):
     scrub_budget: int | None = None
     statuses: bool = True
     documents: bool = False
+    scan: bool = False
     seconds: float | None = None
     turns: Mapping[ScopeKey, int] = MappingProxyType({})
 
@@ -64,17 +69,19 @@ async def mirror(
     on_progress: OnProgress,
     embed: Embed | None = None,
     make_documents: MakeDocuments | None = None,
+    consumer: RunConsumer | None = None,
 ) -> RunReport:
     """Bring the chosen lists and their children up to date, verify a share of the copy, and report.
 
-    `embed` runs last and without the lease, and updates its report as it goes.
+    `embed` runs last and without the lease, and updates its report as it goes. `consumer` sees what is stored.
     """
     started = shop.clock.monotonic()
     note = "full sync: cursors were reset" if request.full else None
     async with open_session(shop, force=request.force, note=note, wait_seconds=request.wait_seconds) as session:
         report = RunReport(session.run.id, taken_over=session.lease.taken_as, crashed_runs=session.crashed_runs)
+        session.consumer = consumer
         on_progress = also_to_ledger(session, on_progress, lambda: count.total)
-        await _read(session, targets, request, count, report, on_progress)
+        await _read(session, targets, request, count, report, on_progress, consumer)
         report.requests = session.counters.requests = count.total
         report.asked, report.budgets = dict(count.of_source), dict(count.budgets)
         _set_outcome(session, report)
@@ -134,6 +141,7 @@ async def _read(
     count: RequestCount,
     report: RunReport,
     on_progress: OnProgress,
+    consumer: RunConsumer | None,
 ) -> None:
     """Run the stages that make requests to the forge."""
     shop, time = session.shop, TimeSlice(session.shop.clock, request.seconds)
@@ -147,13 +155,20 @@ async def _read(
     if request.walk:
         with _stage(session, report, "ingest"):
             report.scopes = await ingest(
-                session, targets, full=request.full, on_progress=on_progress, is_over=time.begin("ingest")
+                session,
+                targets,
+                full=request.full,
+                on_progress=on_progress,
+                is_over=time.begin("ingest"),
+                consumer=consumer,
             )
         with _stage(session, report, "dependents"):
             pairs = list(zip(targets, report.scopes, strict=True))
             unread = unread_feeds(pairs)
             settle_feeds(session, pairs)
             await sync_children(session, pairs, on_progress, is_over=time.begin("dependents"))
+            if consumer is not None:
+                await _conclude(session, pairs, consumer, full=request.scan)
             await statuses.sync(targets, report.scopes, time.begin("statuses"))
             report.scopes = [scope for scope in report.scopes if not scope.absent]
     # Nothing is verified in a project that could not be read, or that is not read to its end yet.
@@ -166,6 +181,29 @@ async def _read(
         is_over = time.begin("scrub")
         report.scrubbed = await verify(session, turns, budget, lambda: count.total, began_at, on_progress, is_over)
         await statuses.sync(targets, report.scrubbed, is_over)
+
+
+async def _conclude(
+    session: Session, pairs: Sequence[tuple[ListTarget, ScopeReport]], consumer: RunConsumer, *, full: bool
+) -> None:
+    """Read threads in full where that is wanted, and let the consumer act on what was read, project by project."""
+    homes: dict[int, tuple[ListTarget, ScopeReport]] = {}
+    for target, report in pairs:
+        if report.home is not None:
+            homes[report.home.id] = (target, report)
+            reviews = report.children.get("reviews")
+            if reviews is not None and reviews.tally.pages:
+                tally = Tally(pages=reviews.tally.pages, fetched=reviews.seen["reviews"], created=reviews.tally.changed)
+                consumer.note_read(report.home.id, "pr_review_summaries", tally.pages, tally)
+    for target, report in homes.values():
+        assert report.home is not None, "only known projects are concluded"
+        try:
+            numbers = consumer.threads_to_scan(session, report.home.id, full=full)
+            if numbers and report.error is None:
+                await scan_threads(session, target.source, report.home, numbers, consumer)
+            await consumer.conclude(session, report.home)
+        except RemoteError as error:
+            report.error = report.error or error
 
 
 @contextmanager

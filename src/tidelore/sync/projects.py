@@ -45,7 +45,8 @@ REFRESH_MS = 24 * 3600 * 1000
 class ChosenProject(Struct, frozen=True):
     """A project to read: its configured name, its record if a group listed it, or why it cannot be read.
 
-    With `is_group`, it represents the unknown projects of a group that could not be listed.
+    With `is_group`, it represents the unknown projects of a group that could not be listed. Of one that is `followed`
+    only followed items are stored.
     """
 
     source: str
@@ -54,6 +55,7 @@ class ChosenProject(Struct, frozen=True):
     listed: ProjectRecord | None = None
     failure: TideloreError | None = None
     is_group: bool = False
+    followed: bool = False
 
 
 def find_chosen(
@@ -167,7 +169,10 @@ async def find_everywhere(
 def name_projects(host: ForgeHost, known: Sequence[ProjectRow]) -> list[ChosenProject]:
     """Return the projects configured by name, with their last known paths."""
     paths = {row.configured: row.path for row in known if row.source == host.name}
-    return [ChosenProject(host.name, name, paths.get(name, name)) for name in dict.fromkeys(host.projects)]
+    return [
+        ChosenProject(host.name, name, paths.get(name, name), followed=name in host.followed)
+        for name in dict.fromkeys(host.projects)
+    ]
 
 
 async def _identify(
@@ -204,13 +209,17 @@ def _save(session: Session, source: ProjectSource, configured: str, record: Proj
 
 
 class ListTarget(Struct, frozen=True):
-    """One list of one project. `listed` is its record if a group listed it; `failure` is why it cannot be read."""
+    """One list of one project. `listed` is its record if a group listed it; `failure` is why it cannot be read.
+
+    Of a `followed` one only followed items are stored.
+    """
 
     source: ProjectSource
     configured: str
     resource: str
     listed: ProjectRecord | None = None
     failure: TideloreError | None = None
+    followed: bool = False
 
     @property
     def surface(self) -> str:
@@ -296,18 +305,21 @@ def build_targets(
     targets: list[ListTarget] = []
     for one in chosen:
         source = by_name[one.source]
-        kinds = ["groups"] if one.is_group else lists_of(source, resources)
-        targets += [ListTarget(source, one.configured, kind, one.listed, one.failure) for kind in kinds]
+        kinds = ["groups"] if one.is_group else lists_of(source, resources, followed=one.followed)
+        targets += [ListTarget(source, one.configured, kind, one.listed, one.failure, one.followed) for kind in kinds]
     return targets
 
 
-def lists_of(source: ProjectSource, resources: Sequence[str]) -> list[str]:
+def lists_of(source: ProjectSource, resources: Sequence[str], *, followed: bool = False) -> list[str]:
     """Return the lists of a source to read for these types of items, in their order.
 
     The comments of a whole project are read only with all types: without their parents they cannot be stored. Topics
-    are read with all types too, and last.
+    are read with all types too, and last. Of a project of which only followed items are stored, merge requests and
+    comments are listed.
     """
     wanted = [name for name in source.resources if name in resources]
+    if followed:
+        return ["merge_requests", *source.feeds] if len(wanted) == len(source.resources) else []
     if len(wanted) < len(source.resources):
         return wanted
     return [*wanted, *source.feeds, *([TOPICS] if isinstance(source, TopicSource) else [])]

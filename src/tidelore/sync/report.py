@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 from msgspec import Struct, field
@@ -28,8 +28,10 @@ from tidelore.engine.intake import Tally
 from tidelore.http.limits import Budget
 from tidelore.store.mirror.parents import LinkCounts
 from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.work.events import Consumer
 
 if TYPE_CHECKING:
+    from tidelore.engine.cursor import Cursor
     from tidelore.http.response import RequestMetric
     from tidelore.store.work.session import Session
 
@@ -56,6 +58,38 @@ class RequestCount:
             self.budgets[metric.source] = metric.budget
 
 
+class RunConsumer(Consumer, Protocol):
+    """Derives something from the copy during a run: in the transactions of the run, and before and after reading."""
+
+    async def prepare(self, session: Session, project: ProjectRow, pulls: Cursor) -> None:
+        """Called before a project is read; `pulls` is the position in its list of merge requests."""
+        ...
+
+    async def conclude(self, session: Session, project: ProjectRow) -> None:
+        """Called after the lists and children of a project were read, as far as they were."""
+        ...
+
+    def note_mode(self, project_id: int, mode: str) -> None:
+        """Take note of how a followed project is read."""
+        ...
+
+    def note_read(self, project_id: int, surface: str, requests: int, tally: Tally) -> None:
+        """Take note of what reading a list cost and brought."""
+        ...
+
+    async def check_heads(self, session: Session, project: ProjectRow) -> None:
+        """Called after the merge requests of a project were listed, and before their comments are read."""
+        ...
+
+    def threads_to_scan(self, session: Session, project_id: int, *, full: bool) -> list[int]:
+        """Return the threads of a project whose comments are to be read from the beginning; with `full`, all."""
+        ...
+
+    def note_scan(self, session: Session, project_id: int, number: int, error: str | None) -> None:
+        """Take note that a thread was read from the beginning, or why that failed."""
+        ...
+
+
 class ChildReport(Struct):
     """One kind of children of one scope. Children of `unchanged` parents were not requested.
 
@@ -76,7 +110,8 @@ class ScopeReport(Struct):
     """One scope of a run. `home` is the project's row once it is known, `server_at` the forge's clock.
 
     `opened_at` is the forge's clock when its list was begun. `list_left` and `children_left`: the time was up before
-    the list, or the children of its items, were fully read.
+    the list, or the children of its items, were fully read. `requests` is what the list cost, `failures` are the
+    errors of single threads that were read by themselves.
     `account` is the handle, if the scope is an account and not a list of a project. `absent`: the project has no such
     list and never had one, so there is nothing to report.
     """
@@ -96,6 +131,8 @@ class ScopeReport(Struct):
     opened_at: int | None = None
     list_left: bool = False
     children_left: bool = False
+    requests: int = 0
+    failures: dict[str, TideloreError] = field(default_factory=dict)
     account: str | None = None
     absent: bool = False
 
@@ -177,6 +214,13 @@ def _stopped(scopes: Sequence[ScopeReport]) -> TideloreError | None:
 def _children_verdict(scopes: Sequence[ScopeReport]) -> TideloreError | None:
     children = [(scope, child) for scope in scopes for child in scope.children.values() if child.vital]
     behind = [(scope, child) for scope, child in children if child.tally.failed]
+    threads = [f"{scope.project}{what}: {error.message}" for scope in scopes for what, error in scope.failures.items()]
+    if threads and not behind:
+        more = "" if len(threads) == 1 else f" and {len(threads) - 1:,} more"
+        return PartialSuccess(
+            f"{len(threads):,} threads could not be read ({threads[0]}{more}); the others are stored",
+            fix="run the command again; the next run continues",
+        )
     if not behind:
         return None
     count = sum(child.tally.failed for _, child in behind)

@@ -39,6 +39,7 @@ from tidelore.store.mirror.documents import DocumentSource
 from tidelore.store.mirror.page_writer import FetchedItem, StoredItem, sources_of, store_fetched_items
 from tidelore.store.mirror.payloads import packer
 from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.work.events import Consumer
 from tidelore.store.work.session import Session, Workshop, open_run
 from tidelore.sync.children import ProjectChildren, kinds_of
 from tidelore.sync.lists import family_of
@@ -165,8 +166,12 @@ async def operate(
     report: SurgicalReport,
     embed: Embed | None = None,
     make_documents: MakeDocuments | None = None,
+    consumer: Consumer | None = None,
 ) -> None:
-    """Bring the chosen items up to date; the report is updated for each item as it goes."""
+    """Bring the chosen items up to date; the report is updated for each item as it goes.
+
+    `consumer` sees what is stored.
+    """
     began = shop.clock.monotonic()
     report.entity_outcomes = [choice.begin() for choice in choices]
     report.preflight_only = request.preflight_only
@@ -174,6 +179,7 @@ async def operate(
     try:
         async with open_run(shop, phase="preflight", surgery=surgery) as session:
             report.run_id = session.run.id
+            session.consumer = consumer
             on_progress = also_to_ledger(session, on_progress, lambda: count.total)
             operation = _Operation(session, sources, request, on_progress, report, make_documents)
             try:
@@ -253,6 +259,7 @@ class _Operation(Struct):
                 now_ms=shop.clock.now_ms,
                 pack=packer(compress=shop.config.storage.compress_raw_payloads),
                 seam=shop.seam,
+                consumer=self.session.consumer,
             )
             synced = []
             for one, target, place in zip(fetched, targets, landed, strict=True):

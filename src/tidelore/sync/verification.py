@@ -46,7 +46,7 @@ def scrub_budget(requests: int, share: float) -> int:
 
 def candidate(session: Session, target: ListTarget) -> ScrubCandidate | None:
     """Return a target with the time of its last verification, or None if it is skipped or not fully read yet."""
-    if target.is_feed:
+    if target.is_feed or target.followed:
         return None
     if target.failure is not None:
         return ScrubCandidate(target, 0, under_way=True)

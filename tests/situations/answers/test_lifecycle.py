@@ -13,9 +13,9 @@ from tidelore.core.config import repo_settings
 from tidelore.core.errors import IllegalTransition, NotFound, RemoteNotFound, UserError
 from tidelore.feedback.context import read_context
 from tidelore.feedback.lifecycle import Lifecycle, block_pull
-from tidelore.store.mirror.cursors import get_poll_cursor, poll_scope, upsert_poll_cursor
+from tidelore.store.mirror.cursors import list_poll_cursors, thread_scope, transfer_position
 from tidelore.store.work.followed_issues import find_issue
-from tidelore.store.work.tracked_pull_requests import TrackedPr, find_tracked, history, move
+from tidelore.store.work.tracked_pull_requests import TrackedPr, begin_judging, find_tracked, history, move
 
 T = TypeVar("T")
 DAY = 86_400
@@ -35,16 +35,18 @@ def step(hub: Hub, row: TrackedPr, status: str) -> TrackedPr:
 
 
 def standing(hub: Hub, surface: str = "pr_issue_comments") -> tuple[int | None, bool] | None:
-    cursor = get_poll_cursor(hub.database, surface, hub.pr, REPO, source="github")
-    return None if cursor is None else (cursor.last_updated_at, cursor.bootstrap_complete)
+    found = [
+        (cursor.last_updated_at, cursor.bootstrap_complete)
+        for cursor in list_poll_cursors(hub.database, hub.project_id)
+        if (cursor.surface, cursor.scope_number) == (surface, hub.pr)
+    ]
+    return found[0] if found else None
 
 
 def stand(hub: Hub, surface: str, number: int, at: int) -> None:
-    scope = poll_scope("github", hub.project_id, REPO, surface, number)
+    scope = thread_scope("github", hub.project_id, hub.project().remote_id, surface, number)
     with hub.database.transaction() as tx:
-        upsert_poll_cursor(
-            tx, scope, last_updated_at=at, last_comment_id=5, bootstrap_complete=True, now_ms=hub.clock.now_ms()
-        )
+        transfer_position(tx, scope, at, complete=True, now_ms=hub.clock.now_ms())
 
 
 def test_an_open_pull_request_is_tracked_with_its_title_author_and_head(hub: Hub) -> None:
@@ -98,23 +100,15 @@ def test_resume_updates_the_head_and_reads_back_a_limited_time(hub: Hub) -> None
     head = hub.world.github.push(REPO, hub.pr, force=True)
     resumed = living(hub, lambda life: life.resume(hub.pr))
     assert (resumed.status, resumed.last_seen_head_sha) == ("awaiting_feedback", head)
-    assert standing(hub) == (hub.clock.now_ms() - DAY * 1000, False)
-    assert standing(hub, "pr_review_comments") == (hub.clock.now_ms() - DAY * 1000, False)
+    assert resumed.judge_from == hub.clock.now_ms() - DAY * 1000
+    standing_now = standing(hub)
+    assert standing_now is not None
+    assert standing_now[1] is False, "the thread is read by itself once more"
     assert [each.to_status for each in history(hub.database, row.id)] == [
         "awaiting_feedback",
         "closed",
         "awaiting_feedback",
     ]
-
-
-def test_resume_keeps_a_position_newer_than_the_backfill(hub: Hub) -> None:
-    row = track(hub)
-    read_at = hub.clock.now_ms()
-    stand(hub, "pr_issue_comments", hub.pr, read_at)
-    step(hub, row, "closed")
-    hub.let_pass(3600)
-    living(hub, lambda life: life.resume(hub.pr))
-    assert standing(hub) == (read_at, False)
 
 
 def test_commands_written_while_the_pull_request_was_closed_are_ignored_after_resume(hub: Hub) -> None:
@@ -155,38 +149,20 @@ def test_resuming_a_tracked_pull_request_is_refused(hub: Hub) -> None:
         living(hub, lambda life: life.resume(hub.pr))
 
 
-def test_blocking_keeps_the_reason_and_copies_the_feed_position_to_the_thread(hub: Hub) -> None:
-    row = track(hub)
-    stand(hub, "pr_issue_comments", hub.pr, 1_000_000)
-    stand(hub, "issue_comments", 0, 2_000_000)
-    blocked = block_pull(hub.database, "github", row, "history_rewritten", "abc is gone", hub.clock.now_ms())
+def test_blocking_keeps_the_reason_and_its_time(hub: Hub) -> None:
+    blocked = block_pull(hub.database, track(hub), "history_rewritten", "abc is gone", hub.clock.now_ms())
     assert (blocked.status, blocked.blocked_reason, blocked.blocked_at) == (
         "blocked",
         "history_rewritten",
         hub.clock.now_ms(),
     )
-    assert standing(hub) == (2_000_000, True)
-    assert standing(hub, "pr_review_comments") is None
 
 
-def test_blocking_a_thread_not_covered_by_the_feed_keeps_its_own_position(hub: Hub) -> None:
+def test_unblocking_judges_all_stored_comments_and_continues_with_the_current_head(hub: Hub) -> None:
     row = track(hub)
-    step(hub, row, "closed")
-    living(hub, lambda life: life.resume(hub.pr))
-    before = standing(hub)
-    stand(hub, "issue_comments", 0, hub.clock.now_ms())
-    block_pull(
-        hub.database, "github", living(hub, lambda life: life.track(hub.pr)), "operator", None, hub.clock.now_ms()
-    )
-    assert standing(hub) == before
-    assert before is not None
-    assert before[1] is False
-
-
-def test_unblocking_continues_at_the_last_complete_position_with_the_current_head(hub: Hub) -> None:
-    row = track(hub)
-    stand(hub, "pr_issue_comments", hub.pr, 1_000_000)
-    block_pull(hub.database, "github", row, "history_rewritten", None, hub.clock.now_ms())
+    with hub.database.transaction() as tx:
+        begin_judging(tx, row.id)
+    block_pull(hub.database, row, "history_rewritten", None, hub.clock.now_ms())
     head = hub.world.github.push(REPO, hub.pr, force=True)
     hub.let_pass(60)
     unblocked = living(hub, lambda life: life.unblock(hub.pr))
@@ -195,15 +171,15 @@ def test_unblocking_continues_at_the_last_complete_position_with_the_current_hea
         head,
         None,
     )
-    assert standing(hub) == (1_000_000, False)
+    assert unblocked.judge_from == 0
 
 
 def test_unblock_expands_a_short_head_sha_and_accepts_an_unknown_one(hub: Hub) -> None:
-    block_pull(hub.database, "github", track(hub), "operator", None, hub.clock.now_ms())
+    block_pull(hub.database, track(hub), "operator", None, hub.clock.now_ms())
     head = hub.world.github.repository(REPO).thread(hub.pr).require_pull().head_sha
     row = living(hub, lambda life: life.unblock(hub.pr, head_sha=head[:9].upper()))
     assert row.last_seen_head_sha == head
-    block_pull(hub.database, "github", row, "operator", None, hub.clock.now_ms())
+    block_pull(hub.database, row, "operator", None, hub.clock.now_ms())
     assert living(hub, lambda life: life.unblock(hub.pr, head_sha="F" * 40)).last_seen_head_sha == "f" * 40
 
 
@@ -214,7 +190,7 @@ def test_unblock_does_not_change_an_ended_pull_request(hub: Hub, status: str) ->
         living(hub, lambda life: life.unblock(hub.pr))
     assert find_tracked(hub.database, hub.project_id, hub.pr) == row
     with pytest.raises(IllegalTransition):
-        block_pull(hub.database, "github", row, "operator", None, hub.clock.now_ms())
+        block_pull(hub.database, row, "operator", None, hub.clock.now_ms())
 
 
 def test_untracking_deletes_positions_and_an_untracked_pull_request_is_not_found(hub: Hub) -> None:

@@ -17,7 +17,6 @@ from tidelore.feedback.lifecycle import Lifecycle, block_pull
 from tidelore.feedback.outbox import AnswerRequest, plan_answer
 from tidelore.feedback.tokens import find_markers
 from tidelore.store.database.port import Database, Transaction
-from tidelore.store.mirror.cursors import get_poll_cursor, poll_scope, upsert_poll_cursor
 from tidelore.store.work.events import NewCommand, NewEvent, insert_events, lease_next, nack
 from tidelore.store.work.followed_issues import follow_issue
 from tidelore.store.work.operator_commands import CommandRow, insert_command, list_commands
@@ -127,7 +126,7 @@ def test_the_status_command_reports_state_head_and_pending_events(hub: Hub, trac
 
 
 def test_the_unblock_command_continues_from_the_current_head(hub: Hub, tracked: TrackedPr) -> None:
-    block_pull(hub.database, "github", tracked, "history_rewritten", None, hub.clock.now_ms())
+    block_pull(hub.database, tracked, "history_rewritten", None, hub.clock.now_ms())
     head = hub.world.github.push(REPO, hub.pr, force=True)
     row, _ = applied(hub, "unblock")
     assert (row.status, row.result) == ("applied", f"Unblocked: #1 is tracked again from {head[:12]}.")
@@ -135,7 +134,7 @@ def test_the_unblock_command_continues_from_the_current_head(hub: Hub, tracked: 
 
 
 def test_the_unblock_command_accepts_a_head_and_a_pull_request(hub: Hub, tracked: TrackedPr) -> None:
-    block_pull(hub.database, "github", tracked, "history_rewritten", None, hub.clock.now_ms())
+    block_pull(hub.database, tracked, "history_rewritten", None, hub.clock.now_ms())
     row, answer = applied(hub, "unblock", number=OPERATIONS_ISSUE, pr=str(hub.pr), head_sha="a" * 40)
     assert row.status == "applied"
     assert now_tracked(hub).last_seen_head_sha == "a" * 40
@@ -157,7 +156,7 @@ def test_a_command_that_cannot_be_applied_fails_with_the_reason(hub: Hub, tracke
 
 
 def test_the_unblock_command_refuses_a_merged_pull_request(hub: Hub, tracked: TrackedPr) -> None:
-    block_pull(hub.database, "github", tracked, "handler_failed", None, hub.clock.now_ms())
+    block_pull(hub.database, tracked, "handler_failed", None, hub.clock.now_ms())
     hub.world.github.merge(REPO, hub.pr)
     row, _ = applied(hub, "unblock")
     assert (row.status, row.result) == ("failed", "Failed: harbor/cranes#1 is merged.")
@@ -169,7 +168,7 @@ def test_the_retry_command_hands_out_failed_events_and_ends_their_block(hub: Hub
     event = lease_next(hub.database, hub.clock.now_ms(), 1000, "me")
     assert event is not None
     nack(hub.database, event.id, error="broken", next_attempt_at=hub.clock.now_ms() + 3_600_000)
-    block_pull(hub.database, "github", tracked, "handler_failed", "broken", hub.clock.now_ms())
+    block_pull(hub.database, tracked, "handler_failed", "broken", hub.clock.now_ms())
     row, _ = applied(hub, "retry")
     assert row.status == "applied"
     assert now_tracked(hub).status == "awaiting_feedback"
@@ -180,7 +179,7 @@ def test_the_retry_command_hands_out_failed_events_and_ends_their_block(hub: Hub
 
 
 def test_the_retry_command_does_not_end_a_block_with_another_reason(hub: Hub, tracked: TrackedPr) -> None:
-    block_pull(hub.database, "github", tracked, "history_rewritten", None, hub.clock.now_ms())
+    block_pull(hub.database, tracked, "history_rewritten", None, hub.clock.now_ms())
     assert applied(hub, "retry")[0].status == "applied"
     assert now_tracked(hub).status == "blocked"
 
@@ -205,11 +204,10 @@ def test_pause_keeps_events_waiting_and_resume_releases_them(hub: Hub, tracked: 
 
 
 def test_the_sync_command_makes_the_thread_be_read_from_its_beginning(hub: Hub, tracked: TrackedPr) -> None:
-    scope = poll_scope("github", hub.project_id, REPO, "pr_issue_comments", hub.pr)
-    with hub.database.transaction() as tx:
-        upsert_poll_cursor(tx, scope, last_updated_at=5, bootstrap_complete=True, now_ms=hub.clock.now_ms())
     assert applied(hub, "sync")[0].status == "applied"
-    assert get_poll_cursor(hub.database, "pr_issue_comments", hub.pr, REPO, source="github") is None
+    asked = find_tracked(hub.database, hub.project_id, hub.pr)
+    assert asked is not None
+    assert (tracked.scan_due, asked.scan_due) == (0, 1)
 
 
 def test_a_command_is_applied_once_across_retries(hub: Hub, tracked: TrackedPr) -> None:
@@ -256,7 +254,7 @@ def test_a_command_that_fails_half_way_stays_pending_without_a_reply(
 
 
 def test_a_temporary_server_error_leaves_the_command_and_later_ones_pending(hub: Hub, tracked: TrackedPr) -> None:
-    block_pull(hub.database, "github", tracked, "operator", None, hub.clock.now_ms())
+    block_pull(hub.database, tracked, "operator", None, hub.clock.now_ms())
     say(hub, "unblock", comment_id=501)
     say(hub, "pause", comment_id=502)
     fault = hub.world.faults.add("status", "GET /repos/:owner/:repo/pulls/:n", status=503)
@@ -266,7 +264,7 @@ def test_a_temporary_server_error_leaves_the_command_and_later_ones_pending(hub:
 
 
 def test_rejected_credentials_stop_commands_with_one_error(hub: Hub, tracked: TrackedPr) -> None:
-    block_pull(hub.database, "github", tracked, "operator", None, hub.clock.now_ms())
+    block_pull(hub.database, tracked, "operator", None, hub.clock.now_ms())
     say(hub, "unblock")
     hub.world.faults.add("status", "GET /repos/:owner/:repo/pulls/:n", status=401)
     with pytest.raises(CredentialsRejected):

@@ -16,14 +16,15 @@ from typing import Any, TypeVar
 from tests.databases.migrated_file import lay_out
 from tests.properties.inprocess import NEVER_SECONDS, Killed, Mortal, Reaper, WorldTime, WorldTransport
 
+from tidelore.app.feedback_polling import repo_report
 from tidelore.core.clock import format_instant
-from tidelore.core.config import Config, GitHubHost, parse_config, repo_settings
+from tidelore.core.config import Config, GitHubHost, parse_config
 from tidelore.feedback.actions import CommandRunner
+from tidelore.feedback.consumer import FeedbackConsumer
 from tidelore.feedback.lifecycle import Lifecycle, block_pull
-from tidelore.feedback.polling import RepoTarget, poll, resolve_repository
 from tidelore.feedback.report import FeedbackPollReport, RepoReport
 from tidelore.sources.github.source import GitHubSource, open_github
-from tidelore.sources.ports import Wiring
+from tidelore.sources.ports import RESOURCES, Wiring
 from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database
@@ -31,6 +32,9 @@ from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.followed_issues import follow_issue
 from tidelore.store.work.session import Workshop, open_session
 from tidelore.store.work.tracked_pull_requests import TrackedPr, find_tracked
+from tidelore.sync.mirror import MirrorRequest, mirror
+from tidelore.sync.projects import build_targets, name_projects, resolve_project
+from tidelore.sync.report import RequestCount
 from tidelore_world.github.forge import GitHubForge
 from tidelore_world.github.records import Comment, ReviewComment, Thread
 from tidelore_world.world import World
@@ -51,9 +55,10 @@ class Bench:
     killed: bool = False
     own_login: str | None = None
     skew_ms: int = 0
-    host: dict[str, Any] = field(default_factory=dict)
+    host: dict[str, Any] = field(default_factory=lambda: {"mirror": "followed"})
     repos: list[dict[str, Any]] = field(default_factory=lambda: [{"name": REPO}])
     connection: Callable[[Database, Reaper], Database] = Mortal
+    count: RequestCount = field(default_factory=RequestCount)
 
     @property
     def hub(self) -> GitHubForge:
@@ -94,7 +99,8 @@ class Bench:
         transport = None if self.url else WorldTransport(self.world)
 
         async def inside(database: Database) -> T:
-            wiring = Wiring(config, self.clock, {}, lambda _metric: None, transport)
+            self.count = RequestCount()
+            wiring = Wiring(config, self.clock, {}, self.count, transport)
             async with open_github(config.github[0], wiring) as source:
                 return await work(Workshop(database, config, self.clock, reaper, "lore poll github"), source)
 
@@ -105,10 +111,15 @@ class Bench:
         """Poll every repository once; None when the process died on the way."""
 
         async def work(shop: Workshop, source: GitHubSource) -> FeedbackPollReport:
-            names = [repo["name"] for repo in self.repos]
-            targets = [RepoTarget(source, repo_settings(self.github, name), self.own_login) for name in names]
+            chosen = name_projects(self.github.mirrored, [])
+            targets = build_targets([source], chosen, RESOURCES)
+            logins = {SOURCE: self.own_login}
+            consumer = FeedbackConsumer(shop.database, shop.config, shop.clock, {SOURCE: source}, logins)
             # The lease of a process that was killed here names a pid that is alive: ours.
-            return await poll(shop, targets, force=self.killed, full=full)
+            request = MirrorRequest(RESOURCES, force=self.killed, scan=full)
+            ran = await mirror(shop, targets, request, self.count, lambda _progress: None, consumer=consumer)
+            found = [repo_report(ran, consumer.reports, SOURCE, one.configured) for one in chosen]
+            return FeedbackPollReport(ran.run_id, found, ran.requests, ran.seconds)
 
         try:
             report = self.run(work, reaper)
@@ -140,8 +151,8 @@ class Bench:
 
     def project(self, name: str = REPO) -> ProjectRow:
         async def work(shop: Workshop, source: GitHubSource) -> ProjectRow:
-            async with open_session(shop, force=self.killed, lease="github") as session:
-                return await resolve_repository(session, source, name)
+            async with open_session(shop, force=self.killed) as session:
+                return await resolve_project(session, source, name)
 
         return self.run(work)
 
@@ -156,7 +167,7 @@ class Bench:
 
     def block(self, number: int, reason: str = "handler_failed") -> TrackedPr:
         with self.database() as database:
-            return block_pull(database, SOURCE, self.row(number), reason, None, self.clock.now_ms())
+            return block_pull(database, self.row(number), reason, None, self.clock.now_ms())
 
     def unblock(self, number: int) -> TrackedPr:
         return self.live(lambda life: life.unblock(number))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.properties.inprocess import Reaper
 from tests.situations.feedback.bench import REPO, Bench, instant, key
@@ -12,11 +14,13 @@ from tidelore.store.work.action_tokens import signing_secret
 from tidelore.store.work.events import ack, lease_next, list_events
 from tidelore.store.work.outbox import plan
 
-WAYS = pytest.mark.parametrize("way", ["repo", "thread", "full"])
+WAYS = pytest.mark.parametrize("way", ["repo", "thread", "full", "all"])
 
 
 def read_by(bench: Bench, way: str) -> None:
-    bench.host |= {"fetch": "repo", "incremental": False} if way == "full" else {"fetch": way}
+    """Follow single threads by feeds, one by one or by full scans, or mirror the whole repository."""
+    ways: dict[str, dict[str, Any]] = {"full": {"fetch": "repo", "incremental": False}, "all": {"mirror": "all"}}
+    bench.host |= ways.get(way, {"fetch": way})
 
 
 @WAYS

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from tests.situations.feedback.bench import REPO, Bench, open_pulls
 
@@ -99,18 +101,21 @@ def test_a_merged_pull_request_ends_only_after_its_threads_were_read(bench: Benc
 
 
 @BY
-def test_a_long_thread_is_read_to_its_end_over_several_polls_before_its_pull_request_ends(
-    bench: Bench, fetch: str
-) -> None:
-    bench.host |= {"fetch": fetch, "bootstrap_pages_per_poll": 1}
+def test_a_long_thread_is_read_to_its_end_before_its_pull_request_ends(bench: Bench, fetch: str) -> None:
+    bench.host |= {"fetch": fetch}
     bench.per_page = 2
     for number in range(9):
         bench.hub.comment(REPO, 1, f"comment {number}")
     bench.track(1)
     bench.hub.merge(REPO, 1)
-    bench.poll()
+    fault = bench.world.faults.add(
+        "status", re.compile(r"^/repos/octo/tide/issues/1/comments"), None, after=2, status=500
+    )
+    bench.try_poll()
+    assert fault.fired
     assert bench.row(1).status == "awaiting_feedback"
-    bench.settle(8)
+    bench.world.faults.clear()
+    bench.settle(2)
     assert bench.row(1).status == "merged"
     assert sorted(bench.bodies()) == [f"comment {number}" for number in range(9)]
 

@@ -15,7 +15,7 @@ from tidelore.store.database.port import Database
 
 TABLES = (
     *("tracked_prs", "tracked_pr_history", "cursors", "issue_comment_cursors", "poll_costs", "quarantine"),
-    *("feedback_comments", "feedback_events", "operator_commands", "issue_followups", "outbox"),
+    *("notes", "merge_requests", "feedback_events", "operator_commands", "issue_followups", "outbox"),
 )
 
 
@@ -75,7 +75,7 @@ def test_a_poll_that_lost_its_lease_writes_nothing_more(bench: Bench, ways: tupl
     # Whoever follows by a rule reads the list; without one, each pull request is asked for by itself.
     bench.host["track_authors"] = ["robin"] if ways[1] == "repo" else []
     if cursor:
-        bench.write(f"UPDATE cursors SET {cursor} WHERE surface LIKE '%pulls'")
+        bench.write(f"UPDATE cursors SET {cursor} WHERE surface LIKE '%merge_requests'")
     file = bench.folder / "lore.db"
     stored = file.read_bytes()
     lost = 0

@@ -180,14 +180,14 @@ def test_two_hundred_repositories_are_polled_in_each_interval(post: Station) -> 
         await watch.rounds(first, 1)
         for _ in range(5):
             await watch.rounds(last, 1)
-            looks.append({job.scope: job.started_at or 0 for job in post.jobs().values() if job.kind == "poll"})
+            looks.append({job.scope: job.started_at or 0 for job in post.jobs().values() if job.kind == "sync"})
 
     report = post.serve(story)
     assert report.errors == {}
     for earlier, later in zip(looks, looks[2:], strict=False):
         passed_over = [repo for repo in repos if later[repo] <= earlier[repo]]
         assert not passed_over, "nobody has a third turn while somebody waits for a first"
-    (rows,) = post.rows("SELECT COUNT(*) FROM sync_runs WHERE command = 'lore poll github'")
+    (rows,) = post.rows("SELECT COUNT(*) FROM sync_runs WHERE command = 'lore sync'")
     assert rows[0] < len(repos) / 4, "a poll of all of them is one row of the ledger"
 
 

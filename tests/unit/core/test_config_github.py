@@ -10,7 +10,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from tidelore.core.config import GitHubHost, GitHubRepo, RepoSettings, github_host, parse_config, repo_settings
+from tidelore.core.config import (
+    GitHubHost,
+    GitHubRepo,
+    RepoSettings,
+    SyncUnit,
+    feedback_settings,
+    github_host,
+    only_units,
+    parse_config,
+    repo_settings,
+)
 from tidelore.core.errors import ConfigError
 
 SHARED = """
@@ -19,7 +29,7 @@ fetch = "repo"
 incremental = false
 comment_fetch_overlap_seconds = 6
 comment_fetch_safe_backfill_seconds = 3600
-bootstrap_pages_per_poll = 11
+shadow_sample = 0.5
 track_authors = ["mira"]
 track_labels = ["agent"]
 allowed_users = ["a"]
@@ -99,6 +109,7 @@ def test_host_repository_and_settings_agree_on_names_and_types() -> None:
         return {info.name: shape(info.type) for info in msgspec.structs.fields(of)}
 
     host, settings = fields(GitHubHost), fields(RepoSettings)
+    assert settings.pop("shares_numbers") is bool, "derived from the kind of the host"
     assert fields(GitHubRepo) == settings
     assert {name: host[name] for name in settings} == settings
     alone = {"base_url", "token_env", "app_id", "installation_id", "private_key_file", "write_interval_seconds"}
@@ -118,9 +129,35 @@ def test_a_repository_without_settings_inherits_those_of_its_host(name: str) -> 
     host = host_of(HOST)
     settings = repo_settings(host, name)
     assert settings.name == name
+    assert settings.shares_numbers
     for key in RepoSettings.__struct_fields__:
-        if key != "name":
+        if key not in ("name", "shares_numbers"):
             assert getattr(settings, key) == getattr(host, key), key
+
+
+def test_a_project_of_gitlab_has_the_feedback_settings_of_its_host() -> None:
+    config = parse_config({"gitlab": [{"track_labels": ["agent"], "shadow_sample": 0.25, "projects": ["a/b"]}]})
+    settings = feedback_settings(config, "gitlab", "a/b")
+    assert settings is not None
+    assert (settings.track_labels, settings.shadow_sample) == (("agent",), 0.25)
+    assert (settings.mirror, settings.shares_numbers) == ("all", False)
+    assert feedback_settings(config, "elsewhere", "a/b") is None
+
+
+def test_each_repository_is_synced_at_its_interval_and_a_host_with_organisations_also_as_a_whole() -> None:
+    host = host_of('[[github]]\nrepos = ["o/one", {name = "o/two", poll_interval_seconds = 7}]')
+    assert host.units == (SyncUnit("o/one", 60), SyncUnit("o/two", 7))
+    assert host_of(HOST).units[-1] == SyncUnit()
+
+
+def test_a_configuration_can_be_narrowed_to_single_repositories() -> None:
+    text = '[[github]]\norgs = ["o"]\nrepos = ["o/one", "o/two"]\n[[gitlab]]\nprojects = ["a/b"]'
+    config = parse_config(tomllib.loads(text))
+    (one,) = only_units(config, {("github", "o/two")}).github
+    assert ([repo.name for repo in one.repos], one.orgs) == (["o/two"], ())
+    assert only_units(config, {("github", "o/two")}).gitlab == ()
+    whole = only_units(config, {("github", None), ("github", "o/two"), ("gitlab", None)})
+    assert (whole.github, whole.gitlab) == (config.github, config.gitlab)
 
 
 def test_repository_names_are_case_insensitive() -> None:
@@ -165,7 +202,8 @@ def test_an_incomplete_github_app_is_refused_naming_the_missing_key(table: dict[
 @pytest.mark.parametrize(
     "line",
     [
-        "bootstrap_pages_per_poll = 0",
+        "shadow_sample = 1.5",
+        "shadow_sample = -0.5",
         "handler_max_attempts = 0",
         "event_lease_seconds = 0",
         "handler_timeout_seconds = 0",

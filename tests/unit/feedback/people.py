@@ -7,11 +7,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from tidelore.core.config import GitHubHost, RepoSettings, repo_settings
-from tidelore.core.content import digest
-from tidelore.core.model import CommentRecord, Item, PullRecord, Version
+from tidelore.core.model import CommentRecord, PullRecord, Version
 from tidelore.feedback.context import Context, FollowedIssue, FollowedPull
-from tidelore.store.mirror.feedback_writer import body_digest
 from tidelore.store.work.action_tokens import ActionToken
+from tidelore.store.work.effects import body_digest
 
 REPO = "harbor/cranes"
 REPO_ID = 2_200_000_003
@@ -43,13 +42,8 @@ def comment(body: str = "Please rename this.", **changes: Any) -> CommentRecord:
     return replace(record, **changes)
 
 
-def item(record: CommentRecord) -> Item[CommentRecord]:
-    payload = record.body.encode()
-    return Item(Version(record.remote_id, record.updated_at, digest(payload)), record.updated_at, payload, record)
-
-
 def held(record: CommentRecord) -> Version:
-    """The version of a comment as it is held."""
+    """The version of a comment as it was judged."""
     return Version(record.remote_id, record.updated_at, body_digest(record.body))
 
 
@@ -91,18 +85,12 @@ def signed(token: str, **changes: Any) -> dict[str, ActionToken]:
 def remote_pull(**changes: Any) -> PullRecord:
     """An open pull request as the remote shows it."""
     record = PullRecord(
-        remote_id=9,
         number=12,
         title="Rename the crane",
         state="open",
-        merged=False,
-        merged_at=None,
-        closed_at=None,
-        draft=False,
         author="Robin",
         head_sha="a" * 40,
         branch="rename",
-        base_branch="main",
         labels=("Agent",),
         url=None,
         created_at=START,

@@ -9,7 +9,6 @@ from tests.unit.feedback.people import REPO, START, context, issue, pull, settin
 from tidelore.core.model import ProjectRecord
 from tidelore.feedback.context import FollowedIssue, FollowedPull, read_context
 from tidelore.store.database.port import Database
-from tidelore.store.mirror.cursors import poll_scope, upsert_poll_cursor
 from tidelore.store.mirror.projects import ProjectRow, save_project
 from tidelore.store.work.followed_issues import follow_issue
 from tidelore.store.work.tracked_pull_requests import move, track
@@ -39,6 +38,21 @@ def test_a_thread_number_resolves_to_one_role(number: int, role: str) -> None:
     assert picture.role(number) == role
 
 
+@pytest.mark.parametrize(
+    ("number", "on", "role"),
+    [
+        (12, "mr", "awaiting"),
+        (12, "issue", "none"),
+        (7, "issue", "source_issue"),
+        (7, "mr", "none"),
+        (3, "issue", "operations"),
+        (3, "mr", "none"),
+    ],
+)
+def test_a_merge_request_and_an_issue_with_the_same_number_have_separate_roles(number: int, on: str, role: str) -> None:
+    assert context(pull(12), issue(7), operations_issue=3).role(number, on) == role
+
+
 def test_no_thread_is_the_operations_issue_when_none_is_configured() -> None:
     assert context(operations_issue=0).role(0) == "none"
 
@@ -66,23 +80,22 @@ def test_open_threads_are_loaded_into_the_context_and_ended_ones_are_not(
         12: FollowedPull(12, "blocked", 7, clock.now_ms(), clock.now_ms(), began),
         13: FollowedPull(13, "awaiting_feedback", 7, None, began, began),
     }
-    assert picture.issues == {7: FollowedIssue(7, None, 0, 0, began)}
+    assert picture.issues == {7: FollowedIssue(7, None, 0, 0, began, began)}
     assert (picture.host, picture.repo, picture.owner, picture.own_login) == ("github", REPO, "harbor", "me")
     assert picture.followed_from(12) == began - 5_000
     assert picture.followed_from(99) == 5 - 5_000
 
 
-def test_an_issue_tracked_before_its_pull_request_keeps_its_read_position(
+def test_an_issue_followed_before_its_pull_request_keeps_the_time_it_was_followed_from(
     database: Database, clock: ManualClock, project: ProjectRow
 ) -> None:
     began = clock.now_ms()
-    scope = poll_scope("github", project.id, REPO, "issue_pre_pr_followups", 7)
     with database.transaction() as tx:
         follow_issue(tx, project.id, REPO, 7, now_ms=began)
-        upsert_poll_cursor(tx, scope, last_updated_at=began + 1_000, bootstrap_complete=True, now_ms=began)
         clock.advance(60)
         follow_issue(tx, project.id, REPO, 7, pr_number=12, now_ms=clock.now_ms())
         follow_issue(tx, project.id, REPO, 8, pr_number=12, now_ms=clock.now_ms())
     picture = read_context(database, project, settings())
-    assert picture.followed_from(7) == began + 1_000 - 5_000
+    assert picture.followed_from(7) == began - 5_000
     assert picture.followed_from(8) == clock.now_ms() - 5_000
+    assert [picture.issues[number].entered_at for number in (7, 8)] == [clock.now_ms()] * 2

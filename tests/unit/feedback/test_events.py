@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.feedback.people import REPO_ID, SECRET, START, comment, context, held, issue, item, pull, signed
+from tests.unit.feedback.people import REPO_ID, SECRET, START, comment, context, held, issue, pull, signed
 
 from tidelore.core.model import CommentRecord, Version
 from tidelore.feedback.events import command_token, event_key, interpret, qualifies, rejection_key, why_ignored
 from tidelore.feedback.tokens import find_markers, marker
-from tidelore.store.mirror.feedback_writer import body_digest
+from tidelore.store.work.effects import body_digest
 from tidelore.store.work.events import (
     Effect,
     IgnoredComment,
@@ -29,7 +29,7 @@ BLOCKED = pull(status="blocked", blocked_at=START - 60_000, entered_at=START - 6
 def meaning(record: CommentRecord, stored: Version | None = None, **keys: Any) -> list[Effect] | None:
     """What a version leads to; None when it is not judged at all."""
     followed, ours = keys.pop("followed", ()), keys.pop("ours", {})
-    effects = interpret(item(record), stored, context(*followed, **keys), ours)
+    effects = interpret(record, stored, context(*followed, **keys), ours)
     return None if effects is None else list(effects)
 
 

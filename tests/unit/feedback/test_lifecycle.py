@@ -5,9 +5,12 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
+from msgspec.structs import replace
+from tests.databases.samples import merge_request
 from tests.unit.feedback.people import remote_pull, settings
 
 from tidelore.core.errors import IllegalTransition
+from tidelore.core.model import pull_of
 from tidelore.feedback.lifecycle import STEPS, check_step, classify_head, classify_pull, matches_rule
 from tidelore.store.work.tracked_pull_requests import TERMINAL
 
@@ -41,9 +44,11 @@ def test_every_status_has_transitions_and_merged_has_none() -> None:
 
 
 def test_a_merged_pull_request_is_not_reported_as_closed() -> None:
-    assert classify_pull(remote_pull(state="closed", merged=True, merged_at=5, closed_at=5), "a" * 40) == "merged"
-    assert classify_pull(remote_pull(state="closed", merged=False, merged_at=5, closed_at=5), "a" * 40) == "merged"
-    assert classify_pull(remote_pull(state="closed", closed_at=5), "a" * 40) == "closed"
+    assert classify_pull(remote_pull(state="merged"), "a" * 40) == "merged"
+    assert classify_pull(remote_pull(state="closed"), "a" * 40) == "closed"
+    record = merge_request(1, state="closed").record
+    assert pull_of(record).state == "closed"
+    assert pull_of(replace(record, merged_at=5)).state == "merged"
 
 
 def test_an_unknown_head_commit_is_compared_and_a_known_one_is_not() -> None:
@@ -53,7 +58,7 @@ def test_an_unknown_head_commit_is_compared_and_a_known_one_is_not() -> None:
 
 
 def test_a_merge_or_close_is_reported_even_if_the_head_moved_too() -> None:
-    assert classify_pull(remote_pull(state="closed", merged=True), "b" * 40) == "merged"
+    assert classify_pull(remote_pull(state="merged"), "b" * 40) == "merged"
 
 
 @pytest.mark.parametrize(
@@ -82,4 +87,4 @@ def test_a_tracking_rule_matches_author_or_label_case_insensitively() -> None:
 def test_a_tracking_rule_ignores_ended_pull_requests() -> None:
     rule = settings(track_authors=("robin",))
     assert not matches_rule(remote_pull(state="closed"), rule)
-    assert not matches_rule(remote_pull(state="closed", merged=True), rule)
+    assert not matches_rule(remote_pull(state="merged"), rule)

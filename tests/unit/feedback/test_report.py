@@ -13,7 +13,7 @@ from tidelore.engine.cursor import Cursor
 from tidelore.feedback.report import FEEDBACK_METRICS, collect_feedback, cursor_lags
 from tidelore.service.metrics import collect_all, render
 from tidelore.store.database.port import Database
-from tidelore.store.mirror.cursors import CursorRow, poll_scope, save_cursor
+from tidelore.store.mirror.cursors import CursorRow, save_cursor, thread_scope
 from tidelore.store.mirror.projects import save_project
 from tidelore.store.work.action_tokens import record_action_token_observed, record_action_token_planned
 from tidelore.store.work.service_records import add_to_counter
@@ -32,6 +32,8 @@ NAMES = {
     "action_token_unobserved_age_seconds": (),
     "operator_commands_seen_total": (),
     "operator_commands_applied_total": (),
+    "feedback_shadow_scans_total": (),
+    "feedback_shadow_differences_total": (),
 }
 REPO = "harbor/cranes"
 
@@ -64,15 +66,15 @@ def test_every_documented_name_is_exported_and_no_other() -> None:
 
 
 def test_the_lag_is_the_age_of_the_oldest_confirmed_position() -> None:
-    cursors = [row("issue_comments", REPO, START - 5_000), row("issue_comments", "harbor/tides", START - 65_000)]
+    cursors = [row("issue_comments", "1", START - 5_000), row("issue_comments", "2", START - 65_000)]
     assert cursor_lags(cursors, set(), START) == {"issue_comments": 65.0}
 
 
 def test_a_repository_feed_confirms_the_threads_it_covers() -> None:
     cursors = [
-        row("issue_comments", REPO, START - 5_000),
-        row("pr_issue_comments", f"{REPO}#12", START - 3_600_000),
-        row("pr_review_comments", f"{REPO}#12", START - 7_000),
+        row("issue_comments", "1", START - 5_000),
+        row("pr_issue_comments", "1#12", START - 3_600_000),
+        row("pr_review_comments", "1#12", START - 7_000),
     ]
     assert cursor_lags(cursors, set(), START) == {
         "issue_comments": 5.0,
@@ -83,23 +85,24 @@ def test_a_repository_feed_confirms_the_threads_it_covers() -> None:
 
 def test_a_thread_that_was_not_read_to_its_end_is_not_covered_by_the_feed() -> None:
     cursors = [
-        row("issue_comments", REPO, START - 5_000),
-        row("pr_issue_comments", f"{REPO}#12", START - 60_000, bootstrap_complete=0),
+        row("issue_comments", "1", START - 5_000),
+        row("pr_issue_comments", "1#12", START - 60_000, bootstrap_complete=0),
     ]
     assert cursor_lags(cursors, set(), START)["pr_issue_comments"] == 60.0
 
 
 def test_ended_threads_and_unconfirmed_positions_have_no_lag() -> None:
     cursors = [
-        row("pr_issue_comments", f"{REPO}#12", START - 5_000),
-        row("pr_review_comments", f"{REPO}#13", None),
-        replace(row("x", REPO, START), surface="gitlab.issues"),
+        row("pr_issue_comments", "1#12", START - 5_000),
+        row("pr_review_comments", "1#13", None),
+        replace(row("x", "1", START), surface="gitlab.issues"),
     ]
-    assert cursor_lags(cursors, {f"{REPO}#12"}, START) == {}
+    assert cursor_lags(cursors, {("github", "1#12")}, START) == {}
+    assert cursor_lags(cursors, {("elsewhere", "1#12")}, START) == {"pr_issue_comments": 5.0}
 
 
 def test_the_lag_is_never_negative_after_the_clock_was_set_back() -> None:
-    assert cursor_lags([row("pulls", REPO, START + 5_000)], set(), START) == {"pulls": 0.0}
+    assert cursor_lags([row("pulls", "1", START + 5_000)], set(), START) == {"pulls": 0.0}
 
 
 def test_stored_counters_are_exported_unchanged(database: Database, clock: ManualClock) -> None:
@@ -121,7 +124,7 @@ def test_stored_counters_are_exported_unchanged(database: Database, clock: Manua
             )
         record_action_token_observed(tx, REPO, "a" * 64, 501, now, now)
         for number in (12, 13):
-            scope = poll_scope("github", project.id, REPO, "pr_issue_comments", number)
+            scope = thread_scope("github", project.id, 1, "pr_issue_comments", number)
             save_cursor(tx, scope, Cursor(watermark=Position(now, 5), complete=True), now + (number - 12) * 4_000)
         ended = track(tx, project.id, REPO, 12, issue_number=None, tracked_by="rule", now_ms=now)
         move(tx, ended, "closed", "seen", None, now)

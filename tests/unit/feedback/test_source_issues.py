@@ -14,7 +14,7 @@ from tidelore.store.work.followed_issues import FollowupRow, IssueCursor
 RECORD = comment("And a test, please.", number=7, author="harbor")
 PULL = pull(followed_from=START - 10_000)
 AFTER = issue(pr_number=12, entered_at=START - 10_000)
-CURSOR = IssueCursor("harbor/cranes", 7, 1, None, 0, 0, START, START)
+CURSOR = IssueCursor("harbor/cranes", 7, 1, None, 0, 0, None, START, START, START)
 
 
 def waiting(comment_id: int, author: str | None, body: str, created_at: int, updated_at: int) -> FollowupRow:

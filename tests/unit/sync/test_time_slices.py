@@ -9,7 +9,8 @@ from msgspec import Struct
 from tests.support.manual_clock import ManualClock
 
 from tidelore.engine.ports import ListRequest, Page
-from tidelore.sync.lists import PARTS, TimedList, TimeIsUp, TimeSlice, in_turn, never
+from tidelore.sync.ingest import in_turn
+from tidelore.sync.lists import PARTS, TimedList, TimeIsUp, TimeSlice, never
 from tidelore.sync.report import ScopeKey
 
 

@@ -26,6 +26,7 @@ from tidelore.core.model import (
     Rejected,
     RepositoryRecord,
 )
+from tidelore.engine.cursor import Validator
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.http.pagination import next_page
 from tidelore.http.response import Response
@@ -158,6 +159,31 @@ def pull_list(
 
 def _created_at(record: ListedRecord) -> int:
     return record.created_at
+
+
+class PullSnapshot:
+    """One pull request as a list of one, so that it can be requested conditionally."""
+
+    def __init__(self, client: GitHubClient, repo_id: int, number: int) -> None:
+        self._client = client
+        self._address = client.address(f"{repo_path(repo_id)}/pulls/{number}")
+
+    async def fetch(self, request: ListRequest) -> Page[ListedRecord]:
+        validator = request.validator
+        etag = validator.etag if validator is not None and validator.url == self._address else None
+        raw, response = await self._client.raw(self._address, etag=etag, route="pulls/one")
+        if raw is None:
+            return Page(server_at=response.server_at, not_modified=True)
+        found = MERGE_REQUESTS.read([raw], lambda record: record.updated_at)
+        return Page(
+            items=[Item(item.version, item.at, item.payload, item.record) for item in found.items],
+            rejected=found.rejected,
+            server_at=response.server_at,
+            validator=Validator(self._address, response.etag) if response.etag else None,
+        )
+
+    async def fetch_one(self, _locator: str) -> Page[ListedRecord]:
+        return await self.fetch(ListRequest())
 
 
 class ChildList(Generic[C]):

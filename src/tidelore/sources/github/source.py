@@ -31,8 +31,9 @@ from tidelore.core.model import (
     RepositoryRecord,
     StatusRecord,
     TopicRecord,
+    pull_of,
 )
-from tidelore.engine.ports import Lister, ListRequest, Pages, Parent
+from tidelore.engine.ports import Lister, Pages, Parent
 from tidelore.http.client import bearer
 from tidelore.http.response import Response
 from tidelore.sources.credentials import Token, find_token
@@ -171,28 +172,26 @@ class GitHubSource:
         """Return all comments of one kind in a repository: by update time, with `since`, conditional."""
         return surfaces.comment_feed(self._client, repo, kind, per_page or self._per_page)
 
-    def thread(self, repo: Repo, kind: str, number: int, per_page: int | None = None) -> Lister[CommentRecord]:
+    def thread(self, remote_id: Repo, kind: str, number: int, per_page: int | None = None) -> Lister[CommentRecord]:
         """Return the comments of one kind in one thread: by id, with `since`, conditional."""
-        return surfaces.thread(self._client, repo, kind, number, per_page or self._per_page)
+        return surfaces.thread(self._client, remote_id, kind, number, per_page or self._per_page)
 
     def reviews(self, repo: Repo, number: int) -> Pages[CommentRecord]:
         """Return the reviews of one pull request: by id, without `since`."""
         return surfaces.reviews(self._client, repo, number, self._per_page)
 
-    def pull_feed(self, repo: Repo) -> Pages[PullRecord]:
-        """Return all pull requests of a repository, the newest update first; page 1 is conditional."""
-        return surfaces.pull_feed(self._client, repo, self._per_page)
-
-    def pull_snapshot(self, repo: Repo, number: int) -> Pages[PullRecord]:
+    def snapshot(self, remote_id: int, number: int) -> Lister[ListedRecord]:
         """Return one pull request as a list of one, which is conditional."""
-        return surfaces.PullSnapshot(self._client, repo, number)
+        return forge_lists.PullSnapshot(self._client, remote_id, number)
 
-    async def pull(self, repo: Repo, number: int) -> PullRecord:
+    async def pull(self, remote_id: int, number: int) -> PullRecord:
         """Return the current state of one pull request."""
-        page = await self.pull_snapshot(repo, number).fetch(ListRequest())
+        page = await self.pull_list(remote_id).fetch_one(str(number))
         for rejected in page.rejected:
             raise RemotePermanent(f"could not parse pull request #{number}: {rejected.error}", reason="bad_shape")
-        return page.items[0].record
+        for item in page.items:
+            return pull_of(item.record)
+        raise RemoteNotFound(f"pull request #{number} does not exist", status=404, reason="not_found")
 
     async def repository(self, repo: Repo) -> RepositoryRecord:
         """Return a repository with its global id and its features."""

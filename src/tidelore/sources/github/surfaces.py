@@ -17,15 +17,14 @@ from msgspec import Raw
 
 from tidelore.core.clock import format_instant
 from tidelore.core.errors import RemoteNotFound, RemoteTransient
-from tidelore.core.model import ISSUE_COMMENT, REVIEW_COMMENT, CommentRecord, PullRecord
+from tidelore.core.model import ISSUE_COMMENT, REVIEW_COMMENT, CommentRecord
 from tidelore.engine.cursor import Validator
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.http.response import Response
 from tidelore.sources.github.client import GitHubClient, Params, Repo, repo_path
-from tidelore.sources.github.payloads import Comment, Pull, Review, ReviewComment
+from tidelore.sources.github.payloads import Comment, Review, ReviewComment
 from tidelore.sources.github.transform import (
     transform_comment,
-    transform_pull,
     transform_review,
     transform_review_comment,
 )
@@ -40,13 +39,10 @@ _PLACE = ("line", "start_line", "commit_sha")
 """A push moves a review comment in the diff without touching it: that is not a new version of it."""
 REVIEW_COMMENTS = ItemReader(ReviewComment, transform_review_comment, locator="id", by_record=True, unversioned=_PLACE)
 REVIEWS = ItemReader(Review, transform_review, locator=None, by_record=True)
-PULLS = ItemReader(Pull, transform_pull, locator="number", by_record=True)
 
 _SIZES = (100, 50, 25, 10)
 """Smaller page sizes to use if the server cannot build a page in time."""
 _OVERBURDENED = frozenset({502, 504})
-_PULLS_PER_PAGE = 30
-"""A pull request is twenty times as large as a comment, and the list is mostly read for the few that changed."""
 
 
 class PagedList(Generic[R]):
@@ -153,28 +149,6 @@ class CommentList(PagedList[CommentRecord]):
         return Page(items=found.items, rejected=found.rejected, server_at=response.server_at)
 
 
-class PullSnapshot:
-    """One pull request as a list of one, so that it can be requested conditionally."""
-
-    def __init__(self, client: GitHubClient, repo: Repo, number: int) -> None:
-        self._client = client
-        self._address = client.address(f"{repo_path(repo)}/pulls/{number}")
-
-    async def fetch(self, request: ListRequest) -> Page[PullRecord]:
-        validator = request.validator
-        etag = validator.etag if validator is not None and validator.url == self._address else None
-        raw, response = await self._client.raw(self._address, etag=etag, route="pull")
-        if raw is None:
-            return Page(server_at=response.server_at, not_modified=True)
-        found = PULLS.read([raw], lambda record: record.updated_at)
-        return Page(
-            items=found.items,
-            rejected=found.rejected,
-            server_at=response.server_at,
-            validator=Validator(self._address, response.etag) if response.etag else None,
-        )
-
-
 def comment_feed(client: GitHubClient, repo: Repo, kind: str, per_page: int) -> CommentList:
     """Return the comments of a whole repository, ordered by update time."""
     resource = _resource(kind)
@@ -206,19 +180,6 @@ def reviews(client: GitHubClient, repo: Repo, number: int, per_page: int) -> Pag
     """Return the reviews of one pull request, ordered by id."""
     address = f"{repo_path(repo)}/pulls/{number}/reviews"
     return PagedList(client, address, REVIEWS, "pulls/reviews", per_page=per_page)
-
-
-def pull_feed(client: GitHubClient, repo: Repo, per_page: int) -> PagedList[PullRecord]:
-    """Return the pull requests of a repository in any state, the newest update first."""
-    return PagedList(
-        client,
-        f"{repo_path(repo)}/pulls",
-        PULLS,
-        "pulls",
-        per_page=min(per_page, _PULLS_PER_PAGE),
-        order={"state": "all", "sort": "updated", "direction": "desc"},
-        newest_first=True,
-    )
 
 
 def resized(address: str, per_page: int) -> str:

@@ -22,7 +22,6 @@ from tidelore.core.model import (
     MilestoneEventRecord,
     ProjectRecord,
     PullIssueRecord,
-    PullRecord,
     RepositoryRecord,
     StateEventRecord,
     Version,
@@ -32,7 +31,6 @@ from tidelore.sources.github.payloads import (
     Comment,
     Issue,
     Milestone,
-    Pull,
     PullPage,
     Repository,
     Review,
@@ -129,31 +127,6 @@ def transform_review(payload: Review) -> CommentRecord | None:
         created_at=submitted_at,
         updated_at=submitted_at,
         association=payload.author_association,
-    )
-
-
-def transform_pull(payload: Pull) -> PullRecord:
-    """Normalise a pull request, or raise ValueError naming the field."""
-    merged_at, repo = optional_instant("merged_at", payload.merged_at), payload.base.repo
-    return PullRecord(
-        remote_id=payload.id,
-        number=payload.number,
-        title=payload.title,
-        state=payload.state,
-        merged=bool(payload.merged) or merged_at is not None,
-        merged_at=merged_at,
-        closed_at=optional_instant("closed_at", payload.closed_at),
-        draft=bool(payload.draft),
-        author=author(payload.user),
-        head_sha=payload.head.sha,
-        branch=payload.head.ref,
-        base_branch=payload.base.ref,
-        labels=tuple(label.name for label in payload.labels or ()),
-        url=payload.html_url,
-        created_at=instant("created_at", payload.created_at),
-        updated_at=instant("updated_at", payload.updated_at),
-        repo_id=None if repo is None else repo.id,
-        repo_name=None if repo is None else repo.full_name,
     )
 
 

@@ -47,6 +47,7 @@ class GitLabSource:
         self._clock = clock
         self._signed_in = signed_in
         self._per_page = config.http.per_page
+        self._login: str | None = None
 
     @property
     def _client(self) -> GitLabClient:
@@ -65,6 +66,13 @@ class GitLabSource:
         if self._client.remaining is not None:
             parts.append(f"{self._client.remaining:,} requests left")
         return Greeting(", ".join(parts), skew_of(response, self._clock.now_ms()))
+
+    async def login(self) -> str | None:
+        """Return our username, requested once; None without a token."""
+        if self._login is None and self._signed_in:
+            user, _ = await self._client.user()
+            self._login = user.username
+        return self._login
 
     async def resolve(self, configured: str | int) -> ProjectRecord:
         return await self._client.project(configured)

@@ -344,11 +344,15 @@ FEEDBACK_RULES = (
     ),
     Rule(
         "event-versions",
-        "every event has its stored comment version",
-        "events without their comment version",
-        "SELECT 'feedback_events ' || e.id AS name FROM feedback_events e LEFT JOIN feedback_comments c"
-        " ON c.project_id = e.project_id AND c.kind = e.kind AND c.comment_id = e.comment_id"
-        f" WHERE e.kind <> '{FOLLOWUPS}' AND (c.comment_id IS NULL OR c.updated_at < e.updated_at)",
+        "the comment of every event is marked as judged in that version or a later one",
+        "events of comments that are not marked as judged",
+        # A deleted comment leaves its events. One that came back is judged only while its pull request is followed.
+        "SELECT 'feedback_events ' || e.id AS name FROM feedback_events e JOIN notes n ON n.project_id = e.project_id"
+        " AND n.kind = e.kind AND n.remote_id = e.comment_id LEFT JOIN tracked_prs t ON t.project_id = e.project_id"
+        " AND t.pr_number = e.pr_number AND t.status = 'awaiting_feedback' AND t.judge_from IS NULL"
+        " WHERE n.judged_at < e.updated_at OR (n.judged_at IS NULL AND t.id IS NOT NULL)"
+        " UNION ALL SELECT 'notes ' || id AS name FROM notes WHERE (judged_at IS NULL AND judged_hash IS NOT NULL)"
+        " OR (judged_at IS NOT NULL AND judged_hash IS NULL) OR (judged_at IS NULL AND ignored IS NOT NULL)",
     ),
     Rule(
         "events-in-flight",

@@ -258,6 +258,16 @@ def due_parents(
     return [Parent(*row) for row in rows]
 
 
+def parents_by_number(database: Database, kind: ParentKind, project_id: int, numbers: Iterable[int]) -> list[Parent]:
+    """Return the live parents with these numbers."""
+    rows = database.read(
+        f"SELECT id, iid, updated_at, node_id FROM {kind.table} WHERE project_id = :project_id"
+        f" AND deleted_at IS NULL AND iid {database.among('numbers')} ORDER BY iid",
+        {"project_id": project_id, "numbers": database.integers(numbers)},
+    )
+    return [Parent(row_id, iid, updated_at, None, None, node_id) for row_id, iid, updated_at, node_id in rows]
+
+
 def least_verified(
     database: Database, kind: ParentKind, name: str, project_id: int, *, before: int, limit: int
 ) -> list[tuple[int, Parent]]:

@@ -7,17 +7,17 @@ If fetching fails, only the parent's row in `child_sync` changes, and items that
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Generic, TypeGuard, TypeVar
 
 from msgspec import Struct
 
-from tidelore.core.model import ChildRecord, Item, R_co, Rejected, Scope, StatusRecord
+from tidelore.core.model import ChildRecord, CommentRecord, Item, R_co, Rejected, Scope, StatusRecord
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.lease import Lease
 from tidelore.engine.ports import Parent
-from tidelore.engine.whole import Children
+from tidelore.engine.whole import Children, in_chunks
 from tidelore.store.database.port import Database, Params, Row, Transaction
 from tidelore.store.mirror.child_progress import (
     IS_DUE,
@@ -39,6 +39,7 @@ from tidelore.store.mirror.kinds import ISSUE, ParentKind
 from tidelore.store.mirror.parents import bury, is_buried
 from tidelore.store.mirror.payloads import Pack, packer
 from tidelore.store.mirror.quarantine import admit, release_scope
+from tidelore.store.work.events import Consumer
 from tidelore.store.work.leases import writing
 
 C = TypeVar("C")
@@ -56,17 +57,22 @@ class Renewal(Struct, Generic[R_co], frozen=True):
     pack: Pack
 
 
+CommentsOf = Callable[[ChildRecord, Parent, ParentKind], Iterable[CommentRecord]]
+
+
 class ChildFamily(Struct, frozen=True):
     """One kind of children: the prefix of its columns, and the operations on its tables.
 
     `write` makes the stored children of a parent exactly these and counts the changes; `held` returns the stored
-    children of a parent, each with its content hash; `tell` counts children by their display names.
+    children of a parent, each with its content hash; `tell` counts children by their display names; `comments` returns
+    the comments in a child, if it has any.
     """
 
     name: str
     write: Callable[[Transaction, Renewal[ChildRecord]], int]
     held: Callable[[Read, ParentKind, int], dict[str, bytes]]
     tell: Callable[[Collection[Item[ChildRecord]]], dict[str, int]]
+    comments: CommentsOf | None = None
 
 
 def child_family(
@@ -75,6 +81,7 @@ def child_family(
     write: Callable[[Transaction, Renewal[C]], int],
     held: Callable[[Read, ParentKind, int], dict[str, bytes]],
     tell: Callable[[Collection[Item[C]]], dict[str, int]],
+    comments: CommentsOf | None = None,
 ) -> ChildFamily:
     """Describe a kind of children whose items all have the same record type; any other record raises TypeError."""
 
@@ -83,7 +90,7 @@ def child_family(
         own = Renewal(renewal.project_id, renewal.kind, renewal.parent_id, items, renewal.now_ms, renewal.pack)
         return write(tx, own)
 
-    return ChildFamily(name, write_children, held, lambda items: tell(_items_of(record, items)))
+    return ChildFamily(name, write_children, held, lambda items: tell(_items_of(record, items)), comments)
 
 
 def _items_of(record: type[C], items: Collection[Item[object]]) -> Collection[Item[C]]:
@@ -115,6 +122,7 @@ class ChildWriter:
         seam: Crashpoint = no_seam,
         seen: Counter[str] | None = None,
         failed_since: int | None = None,
+        consumer: Consumer | None = None,
     ) -> None:
         self._database = database
         self._scope = scope
@@ -124,6 +132,7 @@ class ChildWriter:
         self._lease = lease
         self._pack = packer(compress=compress)
         self._seam = seam
+        self._consumer = consumer
         # Parents that failed since then are left for the next run; None excludes none.
         self._failed_since = 2**62 if failed_since is None else failed_since
         self._after = (-1, -1)
@@ -154,11 +163,20 @@ class ChildWriter:
             changed = self._family.write(tx, renewal)
             if changed:
                 mark(tx, SOURCE_TYPES[self._kind.table], [parent.id], now)
+                self._consume(tx, parent, children.items, now)
             record_read(tx, self._kind, name, self._scope.project, parent, settled=settled, now_ms=now)
             release_scope(tx, self._home(parent))
             self._seam(Seam.INSIDE_COMMIT)
         self.seen.update(self._family.tell(children.items))
         return changed
+
+    def _consume(self, tx: Transaction, parent: Parent, items: Collection[Item[ChildRecord]], now_ms: int) -> None:
+        comments_of = self._family.comments
+        if self._consumer is None or comments_of is None:
+            return
+        for chunk in in_chunks(items):
+            records = [record for item in chunk for record in comments_of(item.record, parent, self._kind)]
+            self._consumer.stored(tx, self._scope.project, records, now_ms)
 
     def record_failure(self, parent: Parent, error: str, rejected: Sequence[Rejected] = ()) -> None:
         now = self._now_ms()

@@ -7,7 +7,7 @@ not seen is removed. The payloads of a deleted note or discussion are deleted; a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -17,6 +17,7 @@ from tidelore.core.content import digest
 from tidelore.core.model import (
     ChildRecord,
     ClosedIssueRecord,
+    CommentRecord,
     DiscussionRecord,
     FileChangeRecord,
     Item,
@@ -27,6 +28,7 @@ from tidelore.core.model import (
     StateEventRecord,
     Version,
 )
+from tidelore.engine.ports import Parent
 from tidelore.engine.whole import in_chunks
 from tidelore.store.database.port import Row, Transaction
 from tidelore.store.mirror.child_writer import ChildFamily, Read, Renewal, child_family
@@ -268,7 +270,36 @@ def tell_discussions(items: Collection[Item[DiscussionRecord]]) -> dict[str, int
     return dict(told)
 
 
-DISCUSSIONS = child_family("discussions", DiscussionRecord, write_discussions, held_discussions, tell_discussions)
+def comments_of_discussion(record: ChildRecord, parent: Parent, kind: ParentKind) -> Iterator[CommentRecord]:
+    """Yield the notes of a discussion that people wrote, as comments."""
+    if not isinstance(record, DiscussionRecord):
+        return
+    for note in record.notes:
+        if not note.is_system:
+            yield CommentRecord(
+                remote_id=note.remote_id,
+                kind="note",
+                number=parent.iid,
+                author=note.author_username,
+                is_bot=False,
+                body=note.body,
+                path=note.position_new_path or note.position_old_path,
+                line=note.position_old_line if note.position_new_line is None else note.position_new_line,
+                side=None,
+                commit_sha=note.position_head_sha,
+                in_reply_to=None,
+                review_id=None,
+                review_state=None,
+                url=None,
+                created_at=note.created_at,
+                updated_at=note.updated_at,
+                on="issue" if kind.column == "issue_id" else "mr",
+            )
+
+
+DISCUSSIONS = child_family(
+    "discussions", DiscussionRecord, write_discussions, held_discussions, tell_discussions, comments_of_discussion
+)
 
 
 def _held_threads(read: Read, kind: ParentKind, parent_id: int) -> dict[str, tuple[int, bytes]]:

@@ -15,6 +15,7 @@ from tidelore.core.model import (
     ISSUE_COMMENT,
     REVIEW_COMMENT,
     REVIEW_SUMMARY,
+    ChildRecord,
     CommentRecord,
     Item,
     RemoteId,
@@ -23,6 +24,7 @@ from tidelore.core.model import (
     Version,
     comment_key,
 )
+from tidelore.engine.ports import Parent
 from tidelore.engine.whole import in_chunks
 from tidelore.store.database.port import Database, Row, Transaction
 from tidelore.store.mirror.child_progress import kind_params, make_due
@@ -256,6 +258,15 @@ class CommentTable:
         remove_comments(tx, scope.project, [row_id for (row_id,) in rows], now_ms)
 
 
+_SETTLE = (
+    "UPDATE child_sync SET fetched_for = parent_updated_at, attempts = 0, last_error = NULL,"
+    " last_attempt_at = COALESCE(last_attempt_at, :now),"
+    " synced_for = CASE WHEN parent_updated_at <= :settled THEN parent_updated_at ELSE synced_for END"
+    " WHERE project_id = :project_id AND parent_kind = :parent_kind AND kind = :kind"
+    " AND parent_updated_at > COALESCE(synced_for, -1) AND parent_updated_at <= :read_at"
+)
+
+
 def settle_comments(
     tx: Transaction, kind: ParentKind, project_id: int, *, read_at: int, settle_ms: int, now_ms: int
 ) -> int:
@@ -268,21 +279,19 @@ def settle_comments(
         f"(SELECT COUNT(*) FROM discussions d JOIN notes n ON n.discussion_id = d.id WHERE d.{kind.column} = p.id"
         f" AND n.kind = '{ISSUE_COMMENT}')"
     )
-    return tx.change(
-        "UPDATE child_sync SET fetched_for = parent_updated_at, attempts = 0, last_error = NULL,"
-        " last_attempt_at = COALESCE(last_attempt_at, :now),"
-        " synced_for = CASE WHEN parent_updated_at <= :settled THEN parent_updated_at ELSE synced_for END"
-        " WHERE project_id = :project_id AND parent_kind = :parent_kind AND kind = :kind"
-        " AND parent_updated_at > COALESCE(synced_for, -1) AND parent_updated_at <= :read_at"
-        f" AND EXISTS (SELECT 1 FROM {kind.table} p WHERE p.id = child_sync.parent_id"
-        f" AND p.user_notes_count = {counted})",
-        {
-            **kind_params(kind, "comments", project_id),
-            "now": now_ms,
-            "read_at": read_at,
-            "settled": read_at - settle_ms,
-        },
-    )
+    matching = f"SELECT 1 FROM {kind.table} p WHERE p.id = child_sync.parent_id AND p.user_notes_count = {counted}"
+    times = {"now": now_ms, "read_at": read_at, "settled": read_at - settle_ms}
+    return tx.change(f"{_SETTLE} AND EXISTS ({matching})", {**kind_params(kind, "comments", project_id), **times})
+
+
+def settle_thread(
+    tx: Transaction, kind: ParentKind, project_id: int, number: int, *, read_at: int, settle_ms: int, now_ms: int
+) -> None:
+    """Count the comments of one parent as read, after its thread was read to its end from `read_at`."""
+    parent = f"SELECT p.id FROM {kind.table} p WHERE p.project_id = :project_id AND p.iid = :number"
+    times = {"now": now_ms, "read_at": read_at, "settled": read_at - settle_ms}
+    params = {**kind_params(kind, "comments", project_id), **times, "number": number}
+    tx.execute(f"{_SETTLE} AND parent_id IN ({parent})", params)
 
 
 def _held(read: Read, kind: ParentKind, parent_id: int, kinds: Collection[str]) -> dict[str, tuple[int, bytes]]:
@@ -332,13 +341,20 @@ def _tell_comments(items: Collection[Item[CommentRecord]]) -> dict[str, int]:
 
 
 _TALK = (ISSUE_COMMENT, REVIEW_COMMENT)
-COMMENTS = child_family("comments", CommentRecord, _writer_of(*_TALK), _holder_of(*_TALK), _tell_comments)
+
+
+def _itself(record: ChildRecord, _parent: Parent, _kind: ParentKind) -> Iterable[CommentRecord]:
+    return (record,) if isinstance(record, CommentRecord) else ()
+
+
+COMMENTS = child_family("comments", CommentRecord, _writer_of(*_TALK), _holder_of(*_TALK), _tell_comments, _itself)
 REVIEWS = child_family(
     "reviews",
     CommentRecord,
     _writer_of(REVIEW_SUMMARY),
     _holder_of(REVIEW_SUMMARY),
     lambda items: {"reviews": len(items)},
+    _itself,
 )
 
 

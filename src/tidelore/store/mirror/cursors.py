@@ -1,12 +1,12 @@
 """Stores the cursor and the gaps of every scope (tables `cursors` and `gaps`, invariant 4).
 
-The second half maps GitHub's comment surfaces to scopes in the same table, shows them under their documented names, and
-transfers positions between a repository's feed and its threads. A transferred watermark only moves forward.
+The second half maps the comment lists of GitHub to scopes in the same table, shows them under their documented names,
+and transfers positions between a repository's feed and its threads. A transferred watermark only moves forward.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -210,26 +210,21 @@ def list_cursors(database: Database) -> list[CursorRow]:
     return [CursorRow(*row) for row in rows]
 
 
-FEEDS = ("issue_comments", "review_comments", "pulls")
-"""The surfaces that are listed for a whole repository."""
 THREADS = (
+    "pr_snapshot",
     "pr_review_comments",
     "pr_issue_comments",
-    "pr_review_summaries",
     "issue_pre_pr_followups",
     "issue_post_pr_redirects",
     "issue_operator_commands",
-    "pr_review_operator_commands",
 )
-"""The surfaces that are listed for one thread."""
+"""The lists of one thread that are read by themselves."""
 _PREFIX = "github."
 
 
 class PollCursor(Struct, frozen=True):
     """A position as in the documented view, with times in milliseconds. Number 0 is the whole repository."""
 
-    source: str
-    repo_full_name: str
     surface: str
     scope_number: int
     last_updated_at: int | None
@@ -239,54 +234,36 @@ class PollCursor(Struct, frozen=True):
     updated_at: int
 
 
-def poll_scope(source: str, project_id: int, repo: str, surface: str, number: int = 0) -> Scope:
-    """Return the scope of a surface: for one thread, or with number 0 for the whole repository."""
-    if surface not in (FEEDS if number == 0 else THREADS):
-        raise ValueError(f"{surface!r} is not listed for {'a thread' if number else 'a repository'}")
-    key = f"{repo}#{number}" if number else repo
-    return Scope(source, f"{_PREFIX}{surface}", key, project_id, f"{key} {surface}")
+def thread_scope(source: str, project_id: int, remote_id: int, surface: str, number: int) -> Scope:
+    """Return the scope of a list of one thread. It contains the id of the repository, which outlives its name."""
+    if surface not in THREADS:
+        raise ValueError(f"{surface!r} is not a list of a thread")
+    return Scope(source, f"{_PREFIX}{surface}", f"{remote_id}#{number}", project_id, f"#{number} {surface}")
 
 
-def repo_of(scope: Scope) -> str:
-    """Return the repository a scope belongs to."""
-    return scope.key.partition("#")[0]
-
-
-def get_poll_cursor(
-    database: Database, surface: str, scope_number: int, repo_full_name: str, *, source: str
-) -> PollCursor | None:
-    """Return one position, or None if nothing was ever read."""
-    scope = poll_scope(source, 0, repo_full_name, surface, scope_number)
-    found = _poll_cursors(database, source, " AND surface = :surface AND scope = :scope",
-                          {"surface": scope.surface, "scope": scope.key})  # fmt: skip
-    return found[0] if found else None
-
-
-def list_poll_cursors(database: Database, source: str, repo_full_name: str) -> list[PollCursor]:
+def list_poll_cursors(database: Database, project_id: int) -> list[PollCursor]:
     """Return every position of a repository, those of the whole repository first."""
-    begin = f"{repo_full_name}#"
-    found = _poll_cursors(database, source, " AND (scope = :repo OR SUBSTR(scope, 1, :size) = :begin)",
-                          {"repo": repo_full_name, "begin": begin, "size": len(begin)})  # fmt: skip
+    rows = database.read(
+        "SELECT surface, scope, watermark_at, watermark_id, bootstrap_complete, polled_at, updated_at FROM cursors"
+        f" WHERE project_id = :project_id AND surface LIKE '{_PREFIX}%'",
+        {"project_id": project_id},
+    )
+    found = [
+        PollCursor(surface.removeprefix(_PREFIX), int(scope.partition("#")[2] or 0),
+                   at, int(key) if key and key.isdecimal() else None, bool(complete), polled_at, updated_at)
+        for surface, scope, at, key, complete, polled_at, updated_at in rows
+    ]  # fmt: skip
     return sorted(found, key=lambda cursor: (cursor.scope_number, cursor.surface))
 
 
-def upsert_poll_cursor(
-    tx: Transaction,
-    scope: Scope,
-    *,
-    last_updated_at: int | None,
-    last_comment_id: int = 0,
-    bootstrap_complete: bool,
-    now_ms: int,
-) -> Position | None:
-    """Transfer a position: move the watermark to at least this position, and return it.
+def transfer_position(tx: Transaction, scope: Scope, at: int | None, *, complete: bool, now_ms: int) -> Position | None:
+    """Move a watermark to at least this instant, and return it.
 
     If it moves, or the scope stops being complete, reading in progress starts over from there.
     """
-    known, complete = _standing(tx, scope)
-    given = None if last_updated_at is None else Position(last_updated_at, last_comment_id)
-    moved = forward(known, given)
-    if (moved, bootstrap_complete) == (known, complete):
+    known, was_complete = _standing(tx, scope)
+    moved = forward(known, None if at is None else Position(at, 0))
+    if (moved, complete) == (known, was_complete):
         return moved
     tx.execute(
         "INSERT INTO cursors (source, surface, scope, project_id, watermark_at, watermark_id, bootstrap_complete,"
@@ -299,32 +276,28 @@ def upsert_poll_cursor(
             "project_id": scope.project_id,
             "at": moved.at if moved else None,
             "id": str(moved.id) if moved else None,
-            "complete": int(bootstrap_complete),
+            "complete": int(complete),
             "now": now_ms,
         },
     )
     return moved
 
 
-def forget_thread(tx: Transaction, source: str, repo_full_name: str, number: int) -> int:
+def reread_thread(tx: Transaction, project_id: int, remote_id: int, number: int) -> None:
+    """Have one thread read by itself from its positions, because the feeds may not have covered it."""
+    tx.execute(
+        "UPDATE cursors SET bootstrap_complete = 0, url = NULL, etag = NULL WHERE project_id = :project_id"
+        " AND scope = :scope",
+        {"project_id": project_id, "scope": f"{remote_id}#{number}"},
+    )
+
+
+def forget_thread(tx: Transaction, project_id: int, remote_id: int, number: int) -> int:
     """Delete every position of one thread; return how many there were."""
     return tx.change(
-        f"DELETE FROM cursors WHERE source = :source AND surface LIKE '{_PREFIX}%' AND scope = :scope",
-        {"source": source, "scope": f"{repo_full_name}#{number}"},
+        "DELETE FROM cursors WHERE project_id = :project_id AND scope = :scope",
+        {"project_id": project_id, "scope": f"{remote_id}#{number}"},
     )
-
-
-def _poll_cursors(database: Database, source: str, where: str, params: Mapping[str, object]) -> list[PollCursor]:
-    rows = database.read(
-        "SELECT surface, scope, watermark_at, watermark_id, bootstrap_complete, polled_at, updated_at FROM cursors"
-        f" WHERE source = :source AND surface LIKE '{_PREFIX}%'{where}",
-        {**params, "source": source},
-    )
-    return [
-        PollCursor(source, scope.partition("#")[0], surface.removeprefix(_PREFIX), int(scope.partition("#")[2] or 0),
-                   at, int(key) if key and key.isdecimal() else None, bool(complete), polled_at, updated_at)
-        for surface, scope, at, key, complete, polled_at, updated_at in rows
-    ]  # fmt: skip
 
 
 def _standing(tx: Transaction, scope: Scope) -> tuple[Position | None, bool | None]:

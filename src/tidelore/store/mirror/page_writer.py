@@ -12,7 +12,16 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
-from tidelore.core.model import Item, ParentRecord, ProjectRecord, RemoteId, Scope, Version
+from tidelore.core.model import (
+    Item,
+    ListedRecord,
+    MergeRequestRecord,
+    ParentRecord,
+    ProjectRecord,
+    RemoteId,
+    Scope,
+    Version,
+)
 from tidelore.core.references import Kind
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.lease import Lease
@@ -32,6 +41,7 @@ from tidelore.store.mirror.payloads import Pack, packer
 from tidelore.store.mirror.projects import ProjectRow, save_project
 from tidelore.store.mirror.quarantine import release
 from tidelore.store.mirror.scope_writer import ScopeWriter
+from tidelore.store.work.events import Consumer
 from tidelore.store.work.leases import writing
 
 R = TypeVar("R")
@@ -75,9 +85,11 @@ class PageWriter(ScopeWriter[R, LinkCounts]):
         lease: Lease | None = None,
         compress: bool = True,
         seam: Crashpoint = no_seam,
+        consumer: Consumer | None = None,
     ) -> None:
         super().__init__(database, scope, now_ms, lease, seam)
         self._table = table
+        self._consumer = consumer
         self._pack = packer(compress=compress)
         self.links = LinkCounts()
 
@@ -88,13 +100,45 @@ class PageWriter(ScopeWriter[R, LinkCounts]):
         return self._table.held(self._database, self._scope.project, created_from, created_before)
 
     def _write(self, tx: Transaction, items: Sequence[Item[R]], now_ms: int) -> LinkCounts:
-        return self._table.write(tx, self._scope.project, items, now_ms, self._pack)
+        links = self._table.write(tx, self._scope.project, items, now_ms, self._pack)
+        if self._consumer is not None:
+            self._consumer.stored(tx, self._scope.project, [item.record for item in items], now_ms)
+        return links
 
     def _bury(self, tx: Transaction, gone: Sequence[RemoteId], now_ms: int) -> None:
         self._table.bury(tx, self._scope, _numbers(gone), now_ms)
 
     def _count(self, links: LinkCounts) -> None:
         self.links.add(links)
+
+
+class SelectedItems:
+    """A table of merge requests of which only those are stored that `select` accepts, or that were stored before."""
+
+    def __init__(self, family: Family, select: Callable[[MergeRequestRecord], bool]) -> None:
+        self._family = family
+        self._select = select
+
+    def stored(self, database: Database, project_id: int, ids: Iterable[int]) -> dict[RemoteId, Version]:
+        return self._family.stored(database, project_id, ids)
+
+    def held(
+        self, database: Database, project_id: int, created_from: int, created_before: int | None
+    ) -> dict[RemoteId, str]:
+        return self._family.held(database, project_id, created_from, created_before)
+
+    def write(
+        self, tx: Transaction, project_id: int, items: Sequence[Item[ListedRecord]], now_ms: int, pack: Pack
+    ) -> LinkCounts:
+        known = row_ids(tx, self._family.table, project_id, [item.record.remote_id for item in items])
+        wanted = [item for item in items if item.record.remote_id in known or self._is_selected(item.record)]
+        return self._family.write(tx, project_id, wanted, now_ms, pack) if wanted else LinkCounts()
+
+    def _is_selected(self, record: ListedRecord) -> bool:
+        return isinstance(record, MergeRequestRecord) and self._select(record)
+
+    def bury(self, tx: Transaction, scope: Scope, ids: Iterable[int], now_ms: int) -> None:
+        self._family.bury(tx, scope, ids, now_ms)
 
 
 def _numbers(ids: Iterable[RemoteId]) -> list[int]:
@@ -154,6 +198,7 @@ def store_fetched_items(
     now_ms: Callable[[], int],
     pack: Pack,
     seam: Crashpoint = no_seam,
+    consumer: Consumer | None = None,
 ) -> list[StoredItem]:
     """Store all items in one transaction, except those whose row is newer; return the results in the same order."""
     seam(Seam.BEFORE_COMMIT)
@@ -166,6 +211,8 @@ def store_fetched_items(
             if home not in projects:
                 projects[home] = _project(tx, primary, now)
             landed.append(_store(tx, primary, projects[home], fetched_since, now, pack))
+            if consumer is not None and landed[-1].parent is not None:
+                consumer.stored(tx, landed[-1].project.id, [primary.item.record], now)
         seam(Seam.INSIDE_COMMIT)
     seam(Seam.AFTER_COMMIT)
     return landed

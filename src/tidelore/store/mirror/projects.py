@@ -16,7 +16,6 @@ from tidelore.store.database.port import Database, Transaction
 _FILED_BY_NAME = (
     "tracked_prs", "feedback_events", "action_tokens", "outbox", "operator_commands", "issue_comment_cursors",
 )  # fmt: skip
-_FILED_BY_SCOPE = ("cursors", "gaps", "quarantine")
 _FIELDS = "id, source, remote_id, path, name, configured, archived, updated_at, node_id, has_topics"
 
 
@@ -65,19 +64,11 @@ def save_project(tx: Transaction, source: str, configured: str, record: ProjectR
 
 
 def rename_repository(tx: Transaction, project: ProjectRow, path: str) -> None:
-    """Change the path of a repository, in its row and in all rows and cursors stored under the path."""
-    params = {"id": project.id, "source": project.source, "path": path, "old": project.path, "size": len(project.path)}
+    """Change the path of a repository, in its row and in all rows that contain the path."""
+    params = {"path": path, "id": project.id}
     for table in _FILED_BY_NAME:
-        tx.execute(
-            f"UPDATE {table} SET repo_full_name = :path WHERE project_id = :id", {"path": path, "id": project.id}
-        )
-    for table in _FILED_BY_SCOPE:
-        tx.execute(
-            f"UPDATE {table} SET scope = :path || SUBSTR(scope, :size + 1) WHERE source = :source"
-            " AND surface LIKE 'github.%' AND (scope = :old OR SUBSTR(scope, 1, :size + 1) = :old || '#')",
-            {name: params[name] for name in ("path", "source", "old", "size")},
-        )
-    tx.execute("UPDATE projects SET path = :path WHERE id = :id", {"path": path, "id": project.id})
+        tx.execute(f"UPDATE {table} SET repo_full_name = :path WHERE project_id = :id", params)
+    tx.execute("UPDATE projects SET path = :path WHERE id = :id", params)
 
 
 def store_repository(
@@ -129,6 +120,12 @@ def find_configured(database: Database, source: str, configured: str) -> Project
         f"SELECT {_FIELDS} FROM projects WHERE source = :source AND configured = :configured ORDER BY id DESC LIMIT 1",
         {"source": source, "configured": configured},
     )
+    return ProjectRow(*rows[0]) if rows else None
+
+
+def find_project(database: Database, project_id: int) -> ProjectRow | None:
+    """Return the project with this row id."""
+    rows = database.read(f"SELECT {_FIELDS} FROM projects WHERE id = :id", {"id": project_id})
     return ProjectRow(*rows[0]) if rows else None
 
 

@@ -42,6 +42,11 @@ class ScopeWriter(ABC, Generic[R, L]):
         self._lease = lease
         self._seam = seam
 
+    @property
+    def scope(self) -> Scope:
+        """The scope whose rows are written."""
+        return self._scope
+
     @abstractmethod
     def stored(self, ids: Iterable[RemoteId]) -> Mapping[RemoteId, Version]: ...
 

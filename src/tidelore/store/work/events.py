@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
 from tidelore.core.errors import LockHeld, NotFound
-from tidelore.core.model import CommentRecord
+from tidelore.core.model import CommentRecord, MergeRequestRecord
 from tidelore.store.database.port import Database, Row, Transaction
 
 
@@ -87,6 +87,18 @@ class IgnoredComment(Struct, frozen=True):
 
     record: CommentRecord
     reason: str
+
+
+class Consumer(Protocol):
+    """Derives effects from what a writer stores, in the transaction of the writer."""
+
+    def stored(self, tx: Transaction, project_id: int, records: Sequence[object], now_ms: int) -> None:
+        """Look at records of a project that were just stored; those that do not concern it are passed over."""
+        ...
+
+    def selects(self, project_id: int, record: MergeRequestRecord) -> bool:
+        """Return whether a merge request of a project is followed, where only followed ones are stored."""
+        ...
 
 
 Effect = NewEvent | TokenSeen | IgnoredComment | NewCommand | NewFollowup | NewRedirect | PlannedReply

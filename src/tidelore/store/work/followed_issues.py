@@ -16,7 +16,10 @@ from tidelore.store.work.events import FOLLOWUPS, NewEvent, NewFollowup, insert_
 
 
 class IssueCursor(Struct, frozen=True):
-    """A followed source issue. `entered_at` is when it was first followed, or got its pull request."""
+    """A followed source issue. `entered_at` is when it was first followed, or got its pull request.
+
+    `judge_from` is since when stored comments are still to be judged; None if all are.
+    """
 
     repo_full_name: str
     issue_number: int
@@ -24,6 +27,8 @@ class IssueCursor(Struct, frozen=True):
     pr_number: int | None
     pre_pr_last_consumed_comment_id: int
     post_pr_last_redirected_comment_id: int
+    judge_from: int | None
+    followed_at: int
     entered_at: int
     updated_at: int
 
@@ -55,8 +60,8 @@ def follow_issue(
 ) -> IssueCursor:
     """Follow a source issue, or set the pull request created for it; other known values are kept."""
     rows = tx.execute(
-        "INSERT INTO issue_comment_cursors (repo_full_name, issue_number, project_id, pr_number, entered_at,"
-        " updated_at) VALUES (:repo, :number, :project_id, :pr_number, :now, :now)"
+        "INSERT INTO issue_comment_cursors (repo_full_name, issue_number, project_id, pr_number, followed_at,"
+        " entered_at, updated_at) VALUES (:repo, :number, :project_id, :pr_number, :now, :now, :now)"
         " ON CONFLICT (project_id, issue_number) DO UPDATE SET repo_full_name = excluded.repo_full_name,"
         " entered_at = CASE WHEN COALESCE(excluded.pr_number, issue_comment_cursors.pr_number, 0)"
         " = COALESCE(issue_comment_cursors.pr_number, 0) THEN issue_comment_cursors.entered_at"
@@ -66,6 +71,14 @@ def follow_issue(
         {"repo": repo, "number": issue_number, "project_id": project_id, "pr_number": pr_number, "now": now_ms},
     )
     return IssueCursor(*rows[0])
+
+
+def begin_judging(tx: Transaction, project_id: int, issue_number: int) -> int | None:
+    """Return since when stored comments of an issue are to be judged, and count them as judged; None if all are."""
+    key = {"project_id": project_id, "number": issue_number}
+    rows = tx.execute(f"SELECT judge_from FROM issue_comment_cursors WHERE {_ISSUE}", key)
+    tx.execute(f"UPDATE issue_comment_cursors SET judge_from = NULL WHERE {_ISSUE}", key)
+    return rows[0][0] if rows else None
 
 
 def unfollow_issue(tx: Transaction, project_id: int, issue_number: int) -> bool:

@@ -32,6 +32,7 @@ from tidelore.engine.crashpoint import Crashpoint, Seam
 from tidelore.engine.lease import Lease, acquire, held_error, why_takeable
 from tidelore.engine.ledger import Counters, Run, Surgery, close_crashed
 from tidelore.store.database.port import Database, Transaction
+from tidelore.store.work.events import Consumer
 from tidelore.store.work.leases import LeaseTable, writing
 from tidelore.store.work.runs import RunTable
 
@@ -57,7 +58,8 @@ class Workshop(Struct, frozen=True):
 class Session(Struct):
     """A run in progress. `error`, `partial` and `warnings` decide how its row is closed.
 
-    `asked` returns the number of requests sent so far; without it, `counters` contains the number.
+    `asked` returns the number of requests sent so far; without it, `counters` contains the number. `consumer` looks at
+    everything the run stores.
     """
 
     shop: Workshop
@@ -69,6 +71,7 @@ class Session(Struct):
     error: str | None = None
     partial: str | None = None
     asked: Callable[[], int] | None = None
+    consumer: Consumer | None = None
     course: PhaseProgress = field(default_factory=PhaseProgress)
 
     @property

@@ -19,7 +19,7 @@ AWAITING, BLOCKED, MERGED, CLOSED = "awaiting_feedback", "blocked", "merged", "c
 STATUSES = (AWAITING, BLOCKED, MERGED, CLOSED)
 TERMINAL = frozenset({MERGED, CLOSED})
 
-_MUTABLE = frozenset({"paused", "last_seen_head_sha", "issue_number", "pull_updated_at", "reviews_read_for"})
+_MUTABLE = frozenset({"paused", "last_seen_head_sha", "issue_number", "pull_updated_at", "judge_from"})
 
 
 class TrackedPr(Struct, frozen=True):
@@ -41,7 +41,9 @@ class TrackedPr(Struct, frozen=True):
     blocked_at: int | None
     tracked_by: str
     pull_updated_at: int | None
-    reviews_read_for: int | None
+    judge_from: int | None
+    scan_due: int
+    compared_at: int | None
     entered_at: int
     created_at: int
     updated_at: int
@@ -211,13 +213,59 @@ def set_head(tx: Transaction, tracked_id: int, head_sha: str, now_ms: int) -> No
     )
 
 
-def note_reviews_read(tx: Transaction, tracked_id: int, pull_updated_at: int) -> None:
-    """Store the version of the pull request for which reviews were read, in the transaction that stores them."""
-    tx.execute(
-        "UPDATE tracked_prs SET reviews_read_for = :read_for WHERE id = :id"
-        " AND COALESCE(reviews_read_for, 0) < :read_for",
-        {"read_for": pull_updated_at, "id": tracked_id},
+def begin_judging(tx: Transaction, tracked_id: int) -> int | None:
+    """Return since when stored comments of a pull request are to be judged, and count them as judged; None if all are.
+
+    Called in the transaction that judges them. A later request to judge again waits for it.
+    """
+    rows = tx.execute("SELECT judge_from FROM tracked_prs WHERE id = :id", {"id": tracked_id})
+    tx.execute("UPDATE tracked_prs SET judge_from = NULL WHERE id = :id", {"id": tracked_id})
+    return rows[0][0] if rows else None
+
+
+def set_scan_due(tx: Transaction, tracked_id: int, *, due: bool) -> None:
+    """Record whether all comments of a pull request are to be read again from the beginning."""
+    tx.execute("UPDATE tracked_prs SET scan_due = :due WHERE id = :id", {"due": int(due), "id": tracked_id})
+
+
+def note_compared(tx: Transaction, tracked_id: int, now_ms: int) -> None:
+    """Record that a pull request is compared with the server now."""
+    tx.execute("UPDATE tracked_prs SET compared_at = :now WHERE id = :id", {"now": now_ms, "id": tracked_id})
+
+
+class MirroredPull(Struct, frozen=True):
+    """A followed pull request as the copy has it. `is_read`: its comments and reviews were read for this version."""
+
+    tracked: TrackedPr
+    pull: PullRecord
+    is_read: bool
+
+
+_PULL = (
+    "m.iid, m.title, CASE WHEN m.merged_at IS NULL THEN m.state ELSE 'merged' END, m.author_username,"
+    " COALESCE(m.head_sha, ''), COALESCE(m.source_branch, ''), m.web_url, m.created_at, m.updated_at"
+)
+_UNREAD = (
+    "EXISTS (SELECT 1 FROM child_sync c WHERE c.project_id = m.project_id AND c.parent_kind = 'merge_requests'"
+    " AND c.kind IN ('comments', 'reviews', 'discussions') AND c.parent_id = m.id"
+    " AND COALESCE(c.fetched_for, -1) < c.parent_updated_at)"
+)
+
+
+def mirrored_pulls(database: Database, project_id: int) -> list[MirroredPull]:
+    """Return the open followed pull requests of a project that are stored, as the copy has them."""
+    of_tracked = ", ".join(f"t.{name}" for name in TrackedPr.__struct_fields__)
+    rows = database.read(
+        f"SELECT {_UNREAD}, {_PULL}, {of_tracked} FROM tracked_prs t JOIN merge_requests m"
+        " ON m.project_id = t.project_id AND m.iid = t.pr_number AND m.deleted_at IS NULL"
+        " WHERE t.project_id = :project_id AND t.status IN ('awaiting_feedback', 'blocked') ORDER BY t.pr_number",
+        {"project_id": project_id},
     )
+    return [MirroredPull(TrackedPr(*row[10:]), _pull(*row[1:10]), not row[0]) for row in rows]
+
+
+def _pull(number: int, title: str, state: str, author: str | None, head: str, branch: str, *rest: Any) -> PullRecord:
+    return PullRecord(number, title, state, author, head, branch, (), *rest)
 
 
 def set_paused(tx: Transaction, tracked_id: int, paused: bool, now_ms: int) -> bool:  # noqa: FBT001 - the value to set

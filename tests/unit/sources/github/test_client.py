@@ -90,13 +90,13 @@ def test_a_missing_repository_is_not_reported_as_diverged_history() -> None:
 
 def test_a_pull_request_is_read_in_its_current_state() -> None:
     merged = {**PULL, "state": "closed", "merged": True, "merged_at": "2026-03-02T09:00:01Z"}
-    found, server = with_source(lambda s: s.pull("o/r", 12), answer(body=json.dumps(merged).encode()))
-    assert (found.number, found.state, found.merged) == (12, "closed", True)
-    assert server.seen[0].target == "/repos/o/r/pulls/12"
+    found, server = with_source(lambda s: s.pull(7, 12), answer(body=json.dumps(merged).encode()))
+    assert (found.number, found.state) == (12, "merged")
+    assert server.seen[0].target == "/repositories/7/pulls/12"
 
 
 def test_a_pull_request_that_cannot_be_parsed_is_a_remote_error() -> None:
-    error, _ = failing(lambda s: s.pull("o/r", 12), answer(body=b'{"id": 1}'))
+    error, _ = failing(lambda s: s.pull(7, 12), answer(body=b'{"id": 1}'))
     assert error.reason == "bad_shape"
 
 
@@ -269,4 +269,4 @@ def test_a_host_without_credentials_raises_its_reason_on_every_use() -> None:
     source = GitHubSource("github", reason, ManualClock())
     assert source.closed is reason
     with pytest.raises(CredentialsRejected):
-        source.pull_feed("o/r")
+        source.pull_list(7)

@@ -16,7 +16,7 @@ from tidelore.core.errors import RemoteNotFound, RemotePermanent, RemoteTransien
 from tidelore.engine.cursor import Validator
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.http.client import HttpClient, bearer
-from tidelore.sources.github import surfaces
+from tidelore.sources.github import forge_lists, surfaces
 from tidelore.sources.github.client import GitHubClient
 
 SINCE = 1_772_442_000_999
@@ -75,13 +75,13 @@ def query(seen: Seen) -> dict[str, str]:
         ),
         (lambda c: surfaces.reviews(c, "o/r", 12, 100), "/repos/o/r/pulls/12/reviews", {"per_page": "100"}),
         (
-            lambda c: surfaces.pull_feed(c, "o/r", 100),
-            "/repos/o/r/pulls",
+            lambda c: forge_lists.pull_list(c, 7, 100),
+            "/repositories/7/pulls",
             {"state": "all", "sort": "updated", "direction": "desc", "per_page": "30"},
         ),
         (
-            lambda c: surfaces.pull_feed(c, "o/r", 5),
-            "/repos/o/r/pulls",
+            lambda c: forge_lists.pull_list(c, 7, 5),
+            "/repositories/7/pulls",
             {"state": "all", "sort": "updated", "direction": "desc", "per_page": "5"},
         ),
     ],
@@ -157,7 +157,7 @@ def test_full_pages_of_an_ascending_list_and_later_pages_give_no_validator() -> 
 
 def test_a_full_first_page_of_the_newest_pull_requests_gives_a_validator() -> None:
     pulls = json.dumps([{**PULL, "id": number} for number in (1, 2)]).encode()
-    link = '</repos/o/r/pulls?page=2>; rel="next"'
+    link = '</repositories/7/pulls?page=2>; rel="next"'
 
     async def do(surface: Any) -> list[Page[Any]]:
         page = await surface.fetch(ListRequest())
@@ -167,7 +167,7 @@ def test_a_full_first_page_of_the_newest_pull_requests_gives_a_validator() -> No
         do,
         answer(body=pulls, ETag='"one"', Link=link),
         answer(304, b""),
-        build=lambda c: surfaces.pull_feed(c, "o/r", 2),
+        build=lambda c: forge_lists.pull_list(c, 7, 2),
     )
     assert page.next_token is not None
     assert server.seen[1].headers["if-none-match"] == '"one"'
@@ -288,10 +288,10 @@ def test_a_pull_request_snapshot_is_requested_with_its_etag() -> None:
         return [page, await surface.fetch(ListRequest(validator=page.validator))]
 
     script = (answer(body=json.dumps(PULL).encode(), ETag='"one"'), answer(304, b""))
-    (page, again), server = with_list(do, *script, build=lambda c: surfaces.PullSnapshot(c, "o/r", 12))
-    assert page.items[0].record.number == 12
+    (page, again), server = with_list(do, *script, build=lambda c: forge_lists.PullSnapshot(c, 7, 12))
+    assert page.items[0].record.iid == 12
     assert again.not_modified
-    assert [seen.target for seen in server.seen] == ["/repos/o/r/pulls/12"] * 2
+    assert [seen.target for seen in server.seen] == ["/repositories/7/pulls/12"] * 2
 
 
 def test_a_page_carries_the_servers_clock() -> None:

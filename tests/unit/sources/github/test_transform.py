@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from tidelore.core.model import CommentRecord, PullRecord
-from tidelore.sources.github.surfaces import COMMENTS, PULLS, REVIEW_COMMENTS, REVIEWS
+from tidelore.core.model import CommentRecord, PullRecord, pull_of
+from tidelore.sources.github.forge_lists import MERGE_REQUESTS
+from tidelore.sources.github.surfaces import COMMENTS, REVIEW_COMMENTS, REVIEWS
 from tidelore.sources.items import ParsedItems
 
 COMMENT: dict[str, Any] = {
@@ -130,9 +131,9 @@ def test_a_pending_review_is_skipped(pending: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("user", [None, {"login": "ghost", "type": "User"}, {"login": "Ghost"}])
-@pytest.mark.parametrize("reader", [COMMENTS, REVIEW_COMMENTS, REVIEWS, PULLS], ids=["talk", "diff", "review", "pull"])
+@pytest.mark.parametrize("reader", [COMMENTS, REVIEW_COMMENTS, REVIEWS], ids=["talk", "diff", "review"])
 def test_a_deleted_user_gives_no_author(reader: Any, user: Any) -> None:
-    found = record(reader, {**REMARK, **REVIEW, **PULL, "user": user})
+    found = record(reader, {**REMARK, **REVIEW, "user": user})
     assert found.author is None
     assert not getattr(found, "is_bot", False)
 
@@ -157,20 +158,14 @@ def test_a_comment_without_a_body_gets_an_empty_body() -> None:
     assert record(COMMENTS, {**COMMENT, "body": None}).body == ""
 
 
-def test_a_pull_request_is_transformed_to_a_record() -> None:
-    assert record(PULLS, PULL) == PullRecord(
-        remote_id=500,
+def test_a_pull_request_is_transformed_to_what_feedback_needs_of_it() -> None:
+    assert pull_of(record(MERGE_REQUESTS, PULL)) == PullRecord(
         number=12,
         title="Round half to even",
-        state="open",
-        merged=False,
-        merged_at=None,
-        closed_at=None,
-        draft=False,
+        state="opened",
         author="mira",
         head_sha="h" * 40,
         branch="fix/rounding",
-        base_branch="main",
         labels=("agent", "bug"),
         url="https://github.com/o/r/pull/12",
         created_at=NINE,
@@ -180,8 +175,8 @@ def test_a_pull_request_is_transformed_to_a_record() -> None:
 
 def test_a_pull_request_has_the_same_version_from_list_and_single_endpoint() -> None:
     merged = {**PULL, "state": "closed", "merged_at": "2026-03-02T09:00:01Z", "closed_at": "2026-03-02T09:00:01Z"}
-    listed, single = read(PULLS, merged, {**merged, "merged": True, "mergeable": None, "comments": 4}).items
-    assert listed.record.merged
+    listed, single = read(MERGE_REQUESTS, merged, {**merged, "merged": True, "mergeable": None, "comments": 4}).items
+    assert pull_of(listed.record).state == "merged"
     assert listed.version == single.version
 
 

@@ -386,6 +386,10 @@ CREATE TABLE notes (
     review_id                 INTEGER,                                   -- review it belongs to
     review_state              TEXT,                                      -- APPROVED, CHANGES_REQUESTED, COMMENTED, DISMISSED
     version_hash              BLOB,                                      -- version of a comment that is read by itself
+    judged_at                 INTEGER,                                   -- update time of the version judged for feedback; NULL: none
+    judged_hash               BLOB,                                      -- digest of the body of that version
+    ignored                   TEXT                                       -- why its author keeps it from becoming an event
+        CHECK (ignored IN ('not_allowed', 'bot', 'deleted_account')),
     raw_payload_id            INTEGER REFERENCES raw_payloads (id),
     UNIQUE (project_id, kind, remote_id)
 ) STRICT;
@@ -397,6 +401,8 @@ CREATE INDEX idx_notes_new_path_line ON notes (position_new_path, position_new_l
 CREATE INDEX idx_notes_old_path_line ON notes (position_old_path, position_old_line)
     WHERE position_old_path IS NOT NULL;
 CREATE INDEX idx_notes_payload ON notes (raw_payload_id);
+CREATE INDEX idx_notes_ignored ON notes (project_id, discussion_id, author_username, author_association, ignored)
+    WHERE ignored IS NOT NULL;
 
 -- State changes of issues and merge requests.
 CREATE TABLE resource_state_events (
@@ -731,7 +737,9 @@ CREATE TABLE tracked_prs (
     blocked_at         INTEGER,
     tracked_by         TEXT NOT NULL CHECK (tracked_by IN ('operator', 'rule')),
     pull_updated_at    INTEGER,                                          -- last change of the pull request that was seen
-    reviews_read_for   INTEGER,                                          -- change for which its reviews were read
+    judge_from         INTEGER DEFAULT 0,                                -- stored comments since then are not judged yet; NULL: all are
+    scan_due           INTEGER NOT NULL DEFAULT 0 CHECK (scan_due IN (0, 1)), -- an operator asked to read it from the beginning
+    compared_at        INTEGER,                                          -- when all of it was last compared with the server
     entered_at         INTEGER NOT NULL,                                 -- when it entered its status
     created_at         INTEGER NOT NULL,
     updated_at         INTEGER NOT NULL,
@@ -753,34 +761,6 @@ CREATE TABLE tracked_pr_history (
 ) STRICT;
 CREATE INDEX idx_tracked_pr_history_tracked ON tracked_pr_history (tracked_pr_id, id);
 
--- Stored version of each comment of a followed thread.
-CREATE TABLE feedback_comments (
-    project_id  INTEGER NOT NULL REFERENCES projects (id) ON DELETE CASCADE,
-    kind        TEXT NOT NULL CHECK (kind IN ('issue_comment', 'review_comment', 'review_summary')),
-    comment_id  INTEGER NOT NULL,
-    number      INTEGER NOT NULL,                                        -- thread it belongs to
-    updated_at  INTEGER NOT NULL,
-    digest      BLOB NOT NULL,
-    body_digest BLOB NOT NULL,                                           -- tells a real edit from a touch
-    author      TEXT,
-    PRIMARY KEY (project_id, kind, comment_id)
-) STRICT, WITHOUT ROWID;
-
--- Comments that became no event because of their author, in their newest version.
-CREATE TABLE ignored_comments (
-    project_id  INTEGER NOT NULL REFERENCES projects (id) ON DELETE CASCADE,
-    kind        TEXT NOT NULL CHECK (kind IN ('issue_comment', 'review_comment', 'review_summary')),
-    comment_id  INTEGER NOT NULL,
-    number      INTEGER NOT NULL,
-    author      TEXT,
-    association TEXT,
-    reason      TEXT NOT NULL CHECK (reason IN ('not_allowed', 'bot', 'deleted_account')),
-    updated_at  INTEGER NOT NULL,
-    record      TEXT NOT NULL,                                           -- the comment (JSON), judged again when allowed_users changes
-    PRIMARY KEY (project_id, kind, comment_id)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX idx_ignored_comments_author ON ignored_comments (project_id, number, author, association, reason);
-
 -- Comments to act on, with their body. One event of a thread is in flight at a time.
 CREATE TABLE feedback_events (
     id              INTEGER PRIMARY KEY,
@@ -791,7 +771,7 @@ CREATE TABLE feedback_events (
     pr_number       INTEGER,
     issue_number    INTEGER,
     kind            TEXT NOT NULL
-        CHECK (kind IN ('issue_comment', 'review_comment', 'review_summary', 'issue_followups')),
+        CHECK (kind IN ('note', 'issue_comment', 'review_comment', 'review_summary', 'issue_followups')),
     comment_id      INTEGER NOT NULL,
     author          TEXT,
     body            TEXT NOT NULL,
@@ -903,7 +883,9 @@ CREATE TABLE issue_comment_cursors (
     pr_number                          INTEGER,                          -- pull request that came of the issue
     pre_pr_last_consumed_comment_id    INTEGER NOT NULL DEFAULT 0,
     post_pr_last_redirected_comment_id INTEGER NOT NULL DEFAULT 0,
-    entered_at                         INTEGER NOT NULL,
+    judge_from                         INTEGER DEFAULT 0,                -- stored comments since then are not judged yet; NULL: all are
+    followed_at                        INTEGER NOT NULL,                 -- when it was first followed
+    entered_at                         INTEGER NOT NULL,                 -- when it was first followed, or got its pull request
     updated_at                         INTEGER NOT NULL,
     PRIMARY KEY (project_id, issue_number)
 ) STRICT, WITHOUT ROWID;
@@ -990,16 +972,16 @@ WHERE project_id IS NOT NULL;
 
 -- Cursors of GitHub comment lists under the names of the founding documents.
 CREATE VIEW github_comment_poll_cursors AS
-SELECT CASE WHEN FIND(scope, '#') > 0 THEN substr(scope, 1, FIND(scope, '#') - 1) ELSE scope END AS repo_full_name,
-       substr(surface, 8)         AS surface,
-       CASE WHEN FIND(scope, '#') > 0 THEN CAST(substr(scope, FIND(scope, '#') + 1) AS INTEGER) ELSE 0 END
+SELECT p.path                       AS repo_full_name,
+       substr(c.surface, 8)         AS surface,
+       CASE WHEN FIND(c.scope, '#') > 0 THEN CAST(substr(c.scope, FIND(c.scope, '#') + 1) AS INTEGER) ELSE 0 END
            AS scope_number,
-       ISO_SECOND(watermark_at)   AS last_updated_at,
-       AS_NUMBER(watermark_id)    AS last_comment_id,
-       bootstrap_complete,
-       ISO_TIME(updated_at)       AS updated_at
-FROM cursors
-WHERE surface LIKE 'github.%';
+       ISO_SECOND(c.watermark_at)   AS last_updated_at,
+       AS_NUMBER(c.watermark_id)    AS last_comment_id,
+       c.bootstrap_complete,
+       ISO_TIME(c.updated_at)       AS updated_at
+FROM cursors c JOIN projects p ON p.id = c.project_id
+WHERE c.surface LIKE 'github.%';
 
 -- Polling positions of accounts under the names of the founding documents.
 CREATE VIEW poll_state AS

@@ -6,9 +6,9 @@ from typing import Literal
 
 import pytest
 
-from tidelore.feedback.repo_poll import FEEDS, FollowedCounts, choose_fetch_mode, estimate_feed_requests
+from tidelore.sync.followed import FEEDS, FollowedCounts, choose_fetch_mode, estimate_feed_requests
 
-MANY, ONE_ISSUE = FollowedCounts(awaiting=20), FollowedCounts(issues=1)
+MANY, ONE_ISSUE = FollowedCounts(pulls=20), FollowedCounts(issues=1)
 
 
 @pytest.mark.parametrize("following", [MANY, ONE_ISSUE])
@@ -25,9 +25,9 @@ def test_a_configured_mode_is_used_whatever_it_costs(
     [
         (MANY, None, "repo"),
         (ONE_ISSUE, None, "thread"),
-        (FollowedCounts(awaiting=1), None, "repo"),
-        (FollowedCounts(blocked=1), 3.0, "repo"),
-        (FollowedCounts(awaiting=1), 3.1, "thread"),
+        (FollowedCounts(pulls=1), None, "repo"),
+        (FollowedCounts(pulls=1), 3.0, "repo"),
+        (FollowedCounts(pulls=1), 3.1, "thread"),
         (MANY, 60.0, "repo"),
         (MANY, 60.1, "thread"),
     ],

@@ -1,0 +1,199 @@
+"""Read the lists of projects: in which order, how many side by side, and what a failure stops.
+
+A list that fails is reported and does not stop the others; a source that refuses all requests, or does not respond
+several times in a row, gets no more requests in this run. Local errors (integrity, storage, a lost lease) stop the run.
+A list that had no turn in a time slice comes first in the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from msgspec import Struct, field
+
+from tidelore.core.concurrency import gather
+from tidelore.core.errors import RemoteError
+from tidelore.core.model import Scope
+from tidelore.core.progress import OnProgress
+from tidelore.http.limits import SourceOutages
+from tidelore.sources.ports import TOPICS
+from tidelore.store.mirror.cursors import load_cursor
+from tidelore.store.mirror.projects import ProjectRow
+from tidelore.store.work.session import Session
+from tidelore.sync.followed import FollowedReading
+from tidelore.sync.lists import (
+    SIDE_BY_SIDE,
+    SWITCHED_OFF,
+    IsOver,
+    ListReading,
+    follow_rename,
+    never,
+    topic_writer,
+    why_unavailable,
+)
+from tidelore.sync.projects import ListTarget, reason_to_skip, resolve_project
+from tidelore.sync.report import RunConsumer, ScopeKey, ScopeReport
+
+
+class Keyed(Protocol):
+    """Something that belongs to one list."""
+
+    @property
+    def key(self) -> ScopeKey: ...
+
+
+K = TypeVar("K", bound=Keyed)
+
+
+def in_turn(lists: Sequence[K], turns: Mapping[ScopeKey, int], polled: Mapping[ScopeKey, int]) -> list[K]:
+    """Return lists, least recent turn first (those without a turn before all others), then least recently polled.
+
+    Sorting by `polled` alone is not enough: a list that cannot be read is never polled, and would always be first.
+    """
+    return sorted(lists, key=lambda one: (turns.get(one.key, 0), polled.get(one.key, 0)))
+
+
+async def ingest(
+    session: Session,
+    targets: Sequence[ListTarget],
+    *,
+    full: bool,
+    on_progress: OnProgress,
+    is_over: IsOver = never,
+    consumer: RunConsumer | None = None,
+) -> list[ScopeReport]:
+    """Read every target to its end, or until the time is up; return reports in the order of the targets.
+
+    The lists of one project are read side by side, unless its source has feeds: then each needs those before it.
+    """
+    work = _Ingestion(session, full, on_progress, is_over, consumer)
+    groups = in_groups(targets)
+    found = await gather(work.in_order(group) for group in groups)
+    by_key = {
+        target.key: report
+        for group, reports in zip(groups, found, strict=True)
+        for target, report in zip(group, reports, strict=True)
+    }
+    return [by_key[target.key] for target in targets]
+
+
+class _Ingestion(Struct):
+    """The lists that one run reads. `gates` limit the lists of a source that are read side by side."""
+
+    session: Session
+    full: bool
+    on_progress: OnProgress
+    is_over: IsOver
+    consumer: RunConsumer | None
+    gates: dict[str, asyncio.Semaphore] = field(default_factory=dict)
+    outages: SourceOutages = field(default_factory=SourceOutages)
+    resolving: dict[tuple[str, str], asyncio.Lock] = field(default_factory=dict)
+    prepared: set[int] = field(default_factory=set)
+
+    async def in_order(self, group: Sequence[ListTarget]) -> list[ScopeReport]:
+        """Read lists one after another. If one is not read to its end, those after it wait for the next run."""
+        if group[0].followed:
+            return await self._read_followed(group)
+        reports: list[ScopeReport] = []
+        for target in group:
+            report = ScopeReport(target.source.name, target.surface, target.configured, target.configured)
+            # An item whose parent is not stored yet would be fetched with its parent, one request each. Topics need
+            # no other list, only a project that can be read.
+            needed = [] if target.is_topics and any(before.home is not None for before in reports) else reports
+            report.error = next((before.error for before in needed if before.error is not None), None)
+            report.list_left = report.error is None and any(before.list_left for before in needed)
+            if report.error is None and not report.list_left:
+                await self._read(target, report)
+            reports.append(report)
+        return reports
+
+    async def _read_followed(self, group: Sequence[ListTarget]) -> list[ScopeReport]:
+        """Read the followed items of a project; an error of its lists is that of all of them."""
+        reports = [ScopeReport(one.source.name, one.surface, one.configured, one.configured) for one in group]
+        name = group[0].source.name
+
+        async def read() -> None:
+            project = await self._resolve(group[0])
+            for report in reports:
+                report.project, report.skipped = project.path, reason_to_skip(self.session.shop.config, project)
+            if reports[0].skipped is None and self.consumer is not None:
+                work = FollowedReading(self.session, self.consumer, group, reports, project, self.full, self.is_over)
+                await work.run(self.on_progress)
+
+        async with self.gates.setdefault(name, asyncio.Semaphore(SIDE_BY_SIDE)):
+            error = group[0].failure or self.outages.reason(name)
+            if error is None and not self.is_over():
+                try:
+                    await read()
+                    self.outages.answered(name)
+                except RemoteError as failure:
+                    self.outages.failed(name, failure)
+                    error = failure
+            for report in reports:
+                report.error = error
+                report.list_left = report.list_left or (error is None and report.home is None and not report.skipped)
+        return reports
+
+    async def _resolve(self, target: ListTarget) -> ProjectRow:
+        # Lists of one project may run concurrently; the lock makes them resolve it once.
+        async with self.resolving.setdefault((target.source.name, target.configured), asyncio.Lock()):
+            project = await resolve_project(self.session, target.source, target.configured, target.listed)
+            await self._prepare(target, project)
+        return project
+
+    async def _read(self, target: ListTarget, report: ScopeReport) -> None:
+        name = target.source.name
+        async with self.gates.setdefault(name, asyncio.Semaphore(SIDE_BY_SIDE)):
+            report.error = target.failure or self.outages.reason(name)
+            report.list_left = report.error is None and self.is_over()
+            if report.error is not None or report.list_left:
+                return
+            try:
+                await self._walk(target, report)
+            except RemoteError as error:
+                report.skipped = why_unavailable(target, error)
+                if report.skipped is not None:
+                    self.outages.answered(name)
+                else:
+                    self.outages.failed(name, error)
+                    report.error = error
+
+    async def _walk(self, target: ListTarget, report: ScopeReport) -> None:
+        project = await self._resolve(target)
+        report.project = project.path
+        report.skipped = reason_to_skip(self.session.shop.config, project)
+        if report.skipped is None and target.is_topics and not project.has_topics:
+            report.absent = topic_writer(self.session, target, project).load().watermark is None
+            report.skipped = SWITCHED_OFF
+        if report.skipped is not None:
+            return
+        await ListReading(self.session, target, report, self.full, self.on_progress, self.is_over).run(project)
+        if self.consumer is not None and target.source.feeds:
+            self.consumer.note_read(project.id, target.resource, report.requests, report.tally)
+        if self.consumer is not None and target.resource == "merge_requests":
+            await self.consumer.check_heads(self.session, project)
+        self.outages.answered(target.source.name)
+        async with self.resolving[target.source.name, target.configured]:
+            await follow_rename(self.session, target, report)
+
+    async def _prepare(self, target: ListTarget, project: ProjectRow) -> None:
+        """Let the consumer see a project before its first list is read in this run."""
+        if self.consumer is not None and project.id not in self.prepared:
+            self.prepared.add(project.id)
+            surface = f"{target.source.kind}.merge_requests"
+            scope = Scope(target.source.name, surface, str(project.remote_id), project.id, project.path)
+            await self.consumer.prepare(self.session, project, load_cursor(self.session.shop.database, scope))
+
+
+def in_groups(targets: Sequence[ListTarget]) -> list[list[ListTarget]]:
+    """Return targets that are read one after another: all lists of a project whose source has feeds."""
+    groups: dict[tuple[str, str, str], list[ListTarget]] = {}
+    for target in targets:
+        apart = "" if target.source.feeds else target.resource
+        groups.setdefault((target.source.name, target.configured, apart), []).append(target)
+    for group in groups.values():
+        order = [*group[0].source.resources, *group[0].source.feeds, TOPICS]
+        group.sort(key=lambda target: order.index(target.resource) if target.resource in order else 0)
+    return list(groups.values())
