@@ -1,0 +1,96 @@
+"""The pages about the whole copy: Home, Accounts, Trending and Status, with the live updates of Status."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+
+from tidelore.app.accounts import STATES, list_accounts
+from tidelore.app.listing import trending_links
+from tidelore.app.pages.home import read_home
+from tidelore.app.pages.items import stored_projects
+from tidelore.app.positions import dashboard
+from tidelore.app.wiring import App
+from tidelore.core.errors import TideloreError, UserError
+from tidelore.web.addresses import with_query
+from tidelore.web.lists import Choice, shared_paths
+from tidelore.web.rendering import Page, Site, render
+
+LIVE_SECONDS = 2.0
+MOST_ACCOUNTS = 200
+_WINDOWS = (("24", "24 hours"), ("72", "3 days"), ("168", "7 days"), ("720", "30 days"))
+
+
+def home_page(_site: Site, app: App, _request: Request) -> Page:
+    """Show what changed recently, which reviews wait, and how old each source is."""
+    return Page(
+        template="home.html",
+        title="Home",
+        data=read_home(app),
+        context={"shared": shared_paths(stored_projects(app))},
+    )
+
+
+def status_page(_site: Site, app: App, _request: Request) -> Page:
+    """Show sources, jobs, runs and pending work."""
+    return Page(template="status.html", title="Status", data=dashboard(app), part="_status.html")
+
+
+def accounts_page(_site: Site, app: App, request: Request) -> Page:
+    """List the followed accounts by state."""
+    state = request.query_params.get("state", "")
+    if state and state not in STATES:
+        raise UserError(f"invalid value for state: {state!r}", fix="use any of: " + ", ".join(STATES), state=state)
+    found = list_accounts(app, state or None)
+    part = request.query_params.get("q", "").strip().lower()
+    items = [one for one in found.items if part in one.handle.lower() or part in (one.display_name or "").lower()]
+    chips = [
+        Choice(
+            name if not value else f"{name} {found.states.get(value, 0)}",
+            with_query("/accounts", [("q", part), ("state", value)]),
+            state == value,
+        )
+        for value, name in (("", "all"), *((name, name) for name in STATES))
+    ]
+    context = {"chips": chips, "items": items[:MOST_ACCOUNTS], "left_out": max(len(items) - MOST_ACCOUNTS, 0)}
+    return Page(template="accounts.html", title="Accounts", data=found, context={**context, "part_of": part})
+
+
+def trending_page(_site: Site, app: App, request: Request) -> Page:
+    """List the links that most accounts shared."""
+    hours = request.query_params.get("hours", "24")
+    if not (hours.isascii() and hours.isdecimal() and 1 <= int(hours[:6]) <= 100_000):
+        raise UserError(f"invalid value for hours: {hours!r}", fix="use a number from 1 to 100000", hours=hours)
+    chips = [Choice(label, with_query("/trending", [("hours", value)]), hours == value) for value, label in _WINDOWS]
+    data = trending_links(app, float(hours))
+    return Page(template="trending.html", title="Trending links", data=data, context={"chips": chips})
+
+
+def live_status(site: Site, app: App, request: Request, stopping: Callable[[], bool]) -> StreamingResponse:
+    """Stream the changing part of Status as server-sent events, one whenever it changed."""
+
+    def read() -> str:
+        try:
+            return render(site, request, "_status.html", data=dashboard(app))
+        except TideloreError as error:
+            return render(site, request, "_error.html", error=error, status=500)
+
+    async def events() -> AsyncIterator[str]:
+        last = ""
+        try:
+            while not stopping():
+                html = await run_in_threadpool(read)
+                if html != last:
+                    last = html
+                    yield "".join(f"data: {line}\n" for line in html.splitlines()) + "\n"
+                else:
+                    yield ": unchanged\n\n"
+                await app.clock.sleep(LIVE_SECONDS)
+        except asyncio.CancelledError:
+            return
+
+    return StreamingResponse(events(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
