@@ -103,20 +103,17 @@ def _endpoint(site: Site, handler: Handler) -> Callable[[Request], Response]:
 
 
 class WebServer:
-    """The web server on one address. `open` binds it, `run` serves until `stop` is called or a signal arrives."""
+    """The web server on one address. `open` binds it, `run` serves until `stop` is called or a signal arrives.
+
+    `port` is the one it listens on; with port 0, the one the system chose.
+    """
 
     def __init__(self, app: App, asked: ServeWeb) -> None:
         self._app = app
         self._asked = asked
         self._socket: socket.socket | None = None
+        self.port = 0
         self._server: uvicorn.Server | None = None
-
-    @property
-    def port(self) -> int:
-        """The port it listens on; with port 0, the one the system chose."""
-        assert self._socket is not None
-        port: int = self._socket.getsockname()[1]
-        return port
 
     @property
     def address(self) -> str:
@@ -146,7 +143,7 @@ class WebServer:
                 fix="choose another port with --port, or stop the program that uses it",
                 port=asked.port,
             ) from None
-        self._socket = opened
+        self._socket, self.port = opened, opened.getsockname()[1]
 
     def run(self) -> None:
         """Serve until SIGINT, SIGTERM or `stop`; open streams are ended, requests under way are finished."""
