@@ -21,6 +21,8 @@ from tidelore.web.lists import Choice, shared_paths
 from tidelore.web.rendering import Page, Site, render
 
 LIVE_SECONDS = 2.0
+LOOK_SECONDS = 0.25
+"""How often an open stream looks whether the server is stopping."""
 MOST_ACCOUNTS = 200
 _WINDOWS = (("24", "24 hours"), ("72", "3 days"), ("168", "7 days"), ("720", "30 days"))
 
@@ -89,7 +91,9 @@ def live_status(site: Site, app: App, request: Request, stopping: Callable[[], b
                     yield "".join(f"data: {line}\n" for line in html.splitlines()) + "\n"
                 else:
                     yield ": unchanged\n\n"
-                await app.clock.sleep(LIVE_SECONDS)
+                until = app.clock.monotonic() + LIVE_SECONDS
+                while app.clock.monotonic() < until and not stopping():
+                    await app.clock.sleep(LOOK_SECONDS)
         except asyncio.CancelledError:
             return
 

@@ -133,10 +133,7 @@ class WebServer:
         make_access(asked.host, asked.port, asked.token)
         try:
             family, *_, place = socket.getaddrinfo(asked.host, asked.port, type=socket.SOCK_STREAM)[0]
-            opened = socket.socket(family, socket.SOCK_STREAM)
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            opened.bind(place)
-            opened.listen()
+            opened = socket.create_server(place[:2], family=family)
         except OSError as error:
             raise UserError(
                 f"cannot listen on {asked.host}:{asked.port}: {error.strerror or error}",

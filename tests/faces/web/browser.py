@@ -1,4 +1,7 @@
-"""A real Chromium, driven over its DevTools protocol: pages at any width, dark or light, keys, pictures and what it asked for."""
+"""A real Chromium, driven over its DevTools protocol: pages at any width, dark or light, keys and pictures.
+
+Records every address that a page asks for, and every error, violations of the content security policy among them.
+"""
 
 from __future__ import annotations
 
@@ -102,8 +105,8 @@ class Browser:
     def press(self, key: str) -> None:
         """Press a key."""
         text = {"Enter": "\r"}.get(key, key if len(key) == 1 else "")
-        named = {"key": key, "code": key if len(key) > 1 else "", "text": text}
-        named |= {"windowsVirtualKeyCode": 13} if key == "Enter" else {}
+        named: dict[str, Any] = {"key": key, "code": key if len(key) > 1 else "", "text": text}
+        named |= {"windowsVirtualKeyCode": code} if (code := {"Enter": 13, "Escape": 27}.get(key)) else {}
         self.send("Input.dispatchKeyEvent", type="keyDown", **named)
         self.send("Input.dispatchKeyEvent", type="keyUp", key=key)
 
