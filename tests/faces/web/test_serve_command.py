@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
+from pathlib import Path
 
 import httpx2
 import pytest
-from tests.faces.desk import Desk
+from tests.faces.desk import CONSOLE, LEDGER, Desk
 from tests.faces.test_extras import lore
-from tests.support.fork_server import ForkedProcess
+from tests.support.fork_server import ForkedProcess, fork_lore
 
 
 def address_of(process: ForkedProcess) -> str:
@@ -73,8 +75,42 @@ def test_an_address_for_others_without_a_token_and_a_port_in_use_are_refused(des
     assert "--port" in busy.error["fix"]
 
 
-def test_without_the_extra_web_it_names_the_extra(desk: Desk) -> None:
-    (outcome,) = lore(desk.folder, "web", ["serve"])
-    assert outcome.code == 2
-    assert "`lore serve` needs the extra 'web'" in outcome.err
-    assert "pip install 'tidelore[web]'" in outcome.err
+def test_the_service_serves_the_page_beside_its_jobs_and_stops_both(desk: Desk) -> None:
+    desk.ingested()
+    desk.configure(LEDGER, CONSOLE, extra="[service]\nweb_port = 0\nmetrics_port = 0\n")
+    process = desk.start("service", "--web", "--quiet")
+    try:
+        address = address_of(process)
+        with httpx2.Client(trust_env=False, headers={"accept": "application/json"}) as client:
+            assert client.get(f"{address}issues").json()["data"]["total"] == 7
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.wait() == 0
+
+
+@pytest.mark.deep
+def test_the_demo_serves_a_living_world(home: Path) -> None:
+    process = fork_lore(["demo", "--web", "--port", "0", "--scale", "0.2"], os.environ)
+    try:
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("Mirroring")
+        address = address_of(process)
+        with httpx2.Client(trust_env=False, headers={"accept": "application/json"}) as client:
+            for path in ("issues", "mrs", "topics", "posts", "search?q=container"):
+                assert client.get(f"{address}{path}").json()["data"]["total"] > 0, path
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.wait() == 0
+    assert "The temporary directory was removed." in out
+
+
+def test_without_the_extra_web_each_command_names_the_extra(desk: Desk) -> None:
+    commands = [["serve"], ["service", "--web"], ["demo", "--web"]]
+    for command, outcome in zip(commands, lore(desk.folder, "web", *commands), strict=True):
+        assert outcome.code == 2
+        assert f"`lore {' '.join(command)}` needs the extra 'web'" in outcome.err
+        assert "pip install 'tidelore[web]'" in outcome.err
