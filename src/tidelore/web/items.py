@@ -20,6 +20,7 @@ from tidelore.app.showing import (
     ShownDiscussion,
     ShownIssue,
     ShownMergeRequest,
+    ShownNote,
     ShownTopic,
     ShownTopicComment,
     ShowRequest,
@@ -39,19 +40,27 @@ from tidelore.web.addresses import (
     with_query,
 )
 from tidelore.web.hunks import HunkLine, parse_hunk
-from tidelore.web.markdown import count_images
+from tidelore.web.markdown import count_images, render_markdown
 from tidelore.web.rendering import Page, Site, render
 
-PART_BYTES = 80_000
-"""About how many bytes of a conversation one page shows."""
+PART_BYTES = 60_000
+"""About how many bytes of a conversation one page shows; its last entry may exceed them."""
+ENTRY_NOTES = 10
+ENTRY_CHARACTERS = 5_000
+"""How many notes and characters of a thread one entry shows; a longer thread goes on in the next entry."""
+EXCERPT = 1_500
+"""Characters of a discussion that the page of a file shows."""
 MOST_FILES = 60
+MOST_LINKED = 30
 
 
 class Entry(Struct, frozen=True, kw_only=True):
-    """One entry of a timeline: a discussion, or events that happened together."""
+    """One entry of a timeline: notes of a discussion, or events that happened together."""
 
     at: int
     discussion: ShownDiscussion | None = None
+    notes: tuple[ShownNote, ...] = ()
+    continued: bool = False
     context: ThreadContext | None = None
     events: tuple[TimelineEvent, ...] = ()
     hunk: tuple[HunkLine, ...] = ()
@@ -75,7 +84,8 @@ def item_page(site: Site, app: App, request: Request) -> Page:
     item, images = shown.item, request.query_params.get("images") == "yes"
     entries = _timeline(shown)
     shared = {"item": item, "images": images, "project": item.project}
-    part = _part(site, request, "_entry.html", [{"entry": entry} for entry in entries], shared)
+    above = render_markdown(item.description, project=item.project, base=item.web_url, images=images)
+    part = _part(site, request, "_entry.html", [{"entry": entry} for entry in entries], shared, len(above))
     texts = [item.description, *(note.body for thread in item.discussions for note in thread.notes)]
     return Page(
         template="item.html",
@@ -90,6 +100,7 @@ def item_page(site: Site, app: App, request: Request) -> Page:
             "is_request": isinstance(item, ShownMergeRequest),
             "is_issue": isinstance(item, ShownIssue),
             "most_files": MOST_FILES,
+            "most_linked": MOST_LINKED,
             "run": _run(app, request),
             "system": request.query_params.get("system") == "yes",
         },
@@ -151,7 +162,10 @@ def _timeline(shown: ItemPage) -> list[Entry]:
     for thread in shown.item.discussions:
         context = contexts.get(thread.id)
         hunk = tuple(parse_hunk(context.diff_hunk)) if context is not None else ()
-        entries.append(Entry(at=thread.notes[0].created_at, discussion=thread, context=context, hunk=hunk))
+        shared: dict[str, Any] = {"at": thread.notes[0].created_at, "discussion": thread, "context": context}
+        first, *rest = _portions(thread.notes)
+        entries.append(Entry(**shared, notes=first, hunk=hunk))
+        entries += [Entry(**shared, notes=notes, continued=True) for notes in rest]
     group: list[TimelineEvent] = []
     for event in shown.timeline:
         if group and (group[0].actor != event.actor or event.created_at - group[0].created_at > 60_000):
@@ -163,14 +177,33 @@ def _timeline(shown: ItemPage) -> list[Entry]:
     return sorted(entries, key=lambda entry: entry.at)
 
 
-def _part(site: Site, request: Request, template: str, contexts: list[dict[str, Any]], shared: dict[str, Any]) -> Part:
-    """Render the entries of one page: from the asked one on, until the page is full."""
+def _portions(notes: list[ShownNote]) -> list[tuple[ShownNote, ...]]:
+    """Return the notes of a thread in portions of a limited size, each of at least one note."""
+    found: list[tuple[ShownNote, ...]] = []
+    size = 0
+    for note in notes:
+        size += len(note.body)
+        if found and len(found[-1]) < ENTRY_NOTES and size <= ENTRY_CHARACTERS:
+            found[-1] = (*found[-1], note)
+        else:
+            found.append((note,))
+            size = len(note.body)
+    return found
+
+
+def _part(
+    site: Site, request: Request, template: str, contexts: list[dict[str, Any]], shared: dict[str, Any], above: int
+) -> Part:
+    """Render the entries of one page: from the asked one on, until the page is full.
+
+    `above` is the size of the text above the first entry.
+    """
     text = request.query_params.get("from", "0")
     if not (text.isascii() and text.isdecimal() and len(text) < 9):
         raise UserError(f"invalid value for from: {text!r}", fix="use a number", value=text)
     start = min(int(text), max(len(contexts) - 1, 0))
     entries: list[Markup] = []
-    size = 0
+    size = 0 if start else above
     for context in contexts[start:]:
         html = Markup(render(site, request, template, **shared, **context))  # noqa: S704 - a template's own output
         size += len(html.encode())
@@ -188,6 +221,7 @@ def _topic_page(site: Site, app: App, request: Request) -> Page:
     images = values.get("images") == "yes"
     shared = {"item": topic, "images": images, "project": topic.project}
     contexts = [{"comment": first, "replies": replies} for first, replies in _comments(topic)]
+    above = render_markdown(topic.body, project=topic.project, base=topic.web_url, images=images)
     return Page(
         template="topic.html",
         title=f"{topic.title} · {topic.reference}",
@@ -197,19 +231,25 @@ def _topic_page(site: Site, app: App, request: Request) -> Page:
             **_place(request, [topic.body, *(comment.body for comment in topic.thread)]),
             **shared,
             "kind": "topic",
-            "part": _part(site, request, "_comment.html", contexts, shared),
+            "part": _part(site, request, "_comment.html", contexts, shared, len(above)),
         },
     )
 
 
-def _comments(topic: ShownTopic) -> list[tuple[ShownTopicComment, list[ShownTopicComment]]]:
-    """Return the comments, each with its replies."""
-    found: list[tuple[ShownTopicComment, list[ShownTopicComment]]] = []
+def _comments(topic: ShownTopic) -> list[tuple[ShownTopicComment | None, list[ShownTopicComment]]]:
+    """Return the comments, each with its replies; many replies go on in further entries without the comment."""
+    found: list[tuple[ShownTopicComment | None, list[ShownTopicComment]]] = []
+    size = 0
     for comment in topic.thread:
-        if comment.in_reply_to is None or not found:
+        size += len(comment.body)
+        if comment.in_reply_to is None:
             found.append((comment, []))
-        else:
+            size = len(comment.body)
+        elif found and len(found[-1][1]) < ENTRY_NOTES and size <= ENTRY_CHARACTERS:
             found[-1][1].append(comment)
+        else:
+            found.append((None, [comment]))
+            size = len(comment.body)
     return found
 
 
@@ -262,7 +302,12 @@ def file_page(_site: Site, app: App, request: Request) -> Page:
     values = request.query_params
     path = values.get("path", "").strip()
     projects = [project.path for project in stored_projects(app)]
-    context = {"asked": path, "project": values.get("project", ""), "projects": projects}
+    context: dict[str, Any] = {
+        "excerpt": EXCERPT,
+        "asked": path,
+        "project": values.get("project", ""),
+        "projects": projects,
+    }
     if not path:
         return Page(template="file.html", title="Files", data=None, context=context)
     story = file_history(app, FileRequest(path=path, project=values.get("project") or None, discussions=True, limit=50))

@@ -20,7 +20,12 @@ from tidelore.core.text import without_hidden
 from tidelore.web.addresses import external, reference_address
 
 LONGEST = 40_000
-"""Characters of one text that a page shows; the rest is behind a link."""
+"""Characters of one text that a page shows; the rest is on its host and in the JSON of the page."""
+LONGEST_HTML = 60_000
+"""Characters of HTML that one text may become; a text that becomes more is cut further."""
+MOST_LINKS = 50
+"""How many bare addresses and references of one text become links."""
+CUT = "\n\n… (cut)"
 _TAGS = {
     *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "pre", "code", "ul", "ol", "li", "dl", "dt"),
     *("dd", "table", "thead", "tbody", "tr", "th", "td", "strong", "em", "b", "i", "s", "del", "ins", "sub", "sup"),
@@ -55,8 +60,12 @@ def render_markdown(
     """
     if not text:
         return Markup()
-    cut = text if len(text) <= LONGEST else text[:LONGEST] + "\n\n…"
-    return _rendered(cut, project, base, images)
+    shown = text if len(text) <= LONGEST else text[:LONGEST] + CUT
+    html = _rendered(shown, project, base, images)
+    while len(html) > LONGEST_HTML:
+        shown = text[: len(shown) * LONGEST_HTML // (len(html) * 2)] + CUT
+        html = _rendered(shown, project, base, images)
+    return html
 
 
 def count_images(text: str | None) -> int:
@@ -108,6 +117,7 @@ class _Rewriter(HTMLParser):
         self._base = base
         self._images = images
         self._links = 0
+        self._linked = 0
         self._verbatim = 0
         self._items: list[bool] = []
 
@@ -154,6 +164,9 @@ class _Rewriter(HTMLParser):
     def _link_bare(self, data: str) -> None:
         end = 0
         for found in _BARE.finditer(data):
+            self._linked += 1
+            if self._linked > MOST_LINKS:
+                break
             self.parts.append(escape(data[end : found.start()]))
             word = found.group()
             reference = found["reference"]

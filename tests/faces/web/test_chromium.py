@@ -187,7 +187,9 @@ def test_every_page_can_be_read_without_scripts(browser: Browser, site: str) -> 
 def test_no_text_of_the_corpus_runs_or_loads_anything(browser: Browser, tmp_path: Path) -> None:
     browser.send("Page.addScriptToEvaluateOnNewDocument", source="window.alert = () => { window.ran = true; };")
     for address in served(hostile(tmp_path / "lore.db", CORPUS)):
-        paths = [f"p/{PATH}/{part}/{number}" for number in range(1, len(CORPUS) + 1) for part in ("issues", "mrs")]
+        paths = [
+            f"p/{PATH}/{part}/{number}" for number in range(1, len(CORPUS) + 1) for part in ("issues", "mrs", "topics")
+        ]
         for path in [*paths, "", "issues?limit=100", "mrs?limit=100", "posts?limit=100", "search?q=alert&limit=100"]:
             browser.open(address + path)
             assert not browser.evaluate("window.ran"), path

@@ -30,12 +30,13 @@ def test_the_corpus_has_at_least_sixty_texts() -> None:
 def test_no_text_of_the_corpus_acts_on_the_page_of_its_item(attacked: TestClient) -> None:
     found = {}
     for number, text in enumerate(CORPUS, 1):
-        for part in ("issues", "mrs", "topics"):
-            page = page_of(attacked, f"/p/{PATH}/{part}/{number}")
-            dangers = [*page.dangers, *(f"hidden {mark!r}" for mark in _HIDDEN & set(page.text))]
-            if dangers:
-                found[part, text] = dangers
-            assert page.title.count("Tidelore") == 1
+        # Each text on one of the pages; `test_chromium.py` shows all of them on all.
+        part = ("issues", "mrs", "topics")[number % 3]
+        page = page_of(attacked, f"/p/{PATH}/{part}/{number}")
+        dangers = [*page.dangers, *(f"hidden {mark!r}" for mark in _HIDDEN & set(page.text))]
+        if dangers:
+            found[part, text] = dangers
+        assert page.title.count("Tidelore") == 1
     assert found == {}
 
 
@@ -58,12 +59,12 @@ def test_no_text_of_the_corpus_acts_when_it_is_what_the_reader_asks_for(attacked
     found = {}
     places = (("/search", "q"), ("/issues", "author"), ("/issues", "label"), ("/files", "path"), ("/mrs", "project"))
     for number, text in enumerate(CORPUS):
-        for path, name in (places[number % len(places)], places[0])[: 1 + number % 2]:
-            response = attacked.get(path, params={name: text})
-            assert response.status_code in {200, 400, 404}, (path, text)
-            dangers = read(response.text).dangers
-            if dangers:
-                found[path, name, text] = dangers
+        path, name = places[number % len(places)]
+        response = attacked.get(path, params={name: text})
+        assert response.status_code in {200, 400, 404}, (path, text)
+        dangers = read(response.text).dangers
+        if dangers:
+            found[path, name, text] = dangers
     assert found == {}
 
 
@@ -74,6 +75,6 @@ def test_a_title_with_markup_is_shown_as_it_was_written(attacked: TestClient) ->
 
 
 def test_images_that_the_reader_asked_for_are_the_only_thing_that_loads(attacked: TestClient) -> None:
-    for number in range(1, len(CORPUS) + 1):
+    for number in range(1, len(CORPUS) + 1, 3):
         page = page_of(attacked, f"/p/{PATH}/issues/{number}?images=yes")
         assert [danger for danger in page.dangers if not danger.startswith("img src='http")] == []

@@ -210,3 +210,34 @@ def test_without_a_database_every_page_says_what_to_do(tmp_path: Path) -> None:
         response = client.get(address)
         assert response.status_code == 404, address
         assert "lore sync" in response.text, address
+
+
+def test_texts_that_grow_when_they_are_rendered_stay_below_the_size_limit(tmp_path: Path) -> None:
+    app = open_app(tmp_path / "lore.db")
+    app.open_store(create=True).close()
+    database = open_database(str(tmp_path / "lore.db"))
+    project = add_project(database, 1, PATH)
+    growing = ("#1 " * 15_000, ("> " * 39 + "x\n\n") * 200, "&" * 40_000)
+    keep(database, project, ISSUES, [issue(number, description=text) for number, text in enumerate(growing, 1)])
+    for number, text in enumerate(growing, 1):
+        said = [note(number * 100 + place, text[:10_000]) for place in range(12)]
+        attach(database, project, "issues", number, DISCUSSIONS, discussion(f"d{number}", *said))
+    database.close()
+    client = client_of(app)
+    for number in range(1, len(growing) + 1):
+        for address in (f"/p/{PATH}/issues/{number}", f"/p/{PATH}/issues/{number}?from=3"):
+            assert len(client.get(address).content) < MOST_BYTES, address
+
+
+def test_a_thread_of_many_notes_goes_on_in_further_entries_and_none_is_missing(tmp_path: Path) -> None:
+    app = open_app(tmp_path / "lore.db")
+    app.open_store(create=True).close()
+    database = open_database(str(tmp_path / "lore.db"))
+    project = add_project(database, 1, PATH)
+    keep(database, project, ISSUES, [issue(1)])
+    said = [note(number, f"word{number}.") for number in range(1, 36)]
+    attach(database, project, "issues", 1, DISCUSSIONS, discussion("long", *said))
+    database.close()
+    page = read(client_of(app).get(ISSUE).text)
+    positions = [page.text.index(f"word{number}.") for number in range(1, 36)]
+    assert positions == sorted(positions)
