@@ -1,8 +1,6 @@
-"""An ordinary copy and its site, made once for each test."""
+"""An ordinary copy, made once for all tests that only read it, and a browser of its site for each test."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
@@ -11,10 +9,10 @@ from tests.faces.web.copies import client_of, ordinary
 from tidelore.app.wiring import App
 
 
-@pytest.fixture
-def app(tmp_path: Path) -> App:
+@pytest.fixture(scope="session")
+def app(tmp_path_factory: pytest.TempPathFactory) -> App:
     """An ordinary copy."""
-    return ordinary(tmp_path / "lore.db")
+    return ordinary(tmp_path_factory.mktemp("ordinary") / "lore.db")
 
 
 @pytest.fixture
