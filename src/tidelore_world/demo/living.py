@@ -178,7 +178,7 @@ def run_live(invocation: Invocation, seed: int, scale: float, seconds: float | N
         )
     if seconds is None:
         require("console", "`lore demo --console`")
-    with ended_in_order(FATE), _staged(seed, scale) as stage:
+    with ended_in_order(FATE), staged(seed, scale) as stage:
         unseen = seconds is not None
         set_up_logging(stage.app.config, verbose=invocation.choices.verbose, quiet=unseen, service=True)
         run_until_signalled(stage.follow(), FATE)
@@ -193,7 +193,7 @@ def serve_live(invocation: Invocation, seed: int, scale: float, port: int, *, in
     from tidelore.app.console import ServiceThread
     from tidelore.web.server import ServeWeb, WebServer
 
-    with ended_in_order(FATE), _staged(seed, scale) as stage:
+    with ended_in_order(FATE), staged(seed, scale) as stage:
         set_up_logging(stage.app.config, verbose=invocation.choices.verbose, quiet=True, service=True)
         server = WebServer(stage.app, ServeWeb(port=port))
         server.open()
@@ -219,7 +219,7 @@ def serve_live(invocation: Invocation, seed: int, scale: float, port: int, *, in
 
 
 @contextmanager
-def _staged(seed: int, scale: float) -> Iterator[Stage]:
+def staged(seed: int, scale: float) -> Iterator[Stage]:
     """Serve a populated world whose present is ours, and clean up behind it."""
     from tidelore_world.server import serve
     from tidelore_world.world import World

@@ -12,12 +12,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.faces.desk import LEDGER, Desk
 from tests.faces.web.axe import find_axe
 from tests.faces.web.browser import Browser, browsing, find_chromium
-from tests.faces.web.copies import MIRA, PATH, hostile, ordinary
+from tests.faces.web.copies import MIRA, PATH, hostile, open_app, ordinary
 from tests.faces.web.corpus import CORPUS
 
+from tidelore.app.syncing import generate_documents
 from tidelore.app.wiring import App
+from tidelore.core.config import load_config
+from tidelore.core.progress import silent
 from tidelore.web.server import ServeWeb, WebServer
 
 pytestmark = pytest.mark.deep
@@ -161,11 +165,6 @@ def test_status_changes_while_it_is_open(browser: Browser, tmp_path: Path) -> No
     for address in served(ordinary(path)):
         browser.open(address + "status")
         runs = browser.evaluate("document.querySelectorAll('#live tbody tr').length")
-        from tests.faces.web.copies import open_app
-
-        from tidelore.app.syncing import generate_documents
-        from tidelore.core.progress import silent
-
         generate_documents(open_app(path), silent)
         browser.until(f"document.querySelectorAll('#live tbody tr').length > {runs}", "the new run is listed")
         browser.open("about:blank")
@@ -194,4 +193,17 @@ def test_no_text_of_the_corpus_runs_or_loads_anything(browser: Browser, tmp_path
             browser.open(address + path)
             assert not browser.evaluate("window.ran"), path
             assert browser.evaluate("document.querySelectorAll('script:not([src^=\"/static/\"])').length") == 0, path
+        browser.open("about:blank")
+
+
+def test_the_button_refresh_shows_what_was_said_since(browser: Browser, desk: Desk) -> None:
+    desk.ingested()
+    environ = {"GITLAB_TOKEN": "unused"}
+    for address in served(App(load_config(str(desk.config), environ), environ, db=str(desk.db))):
+        browser.open(f"{address}p/{LEDGER}/issues/2")
+        with desk.world.lock:
+            desk.world.gitlab.add_note(desk.world.gitlab.issue(LEDGER, 2), "The new bollard is here.")
+        browser.evaluate("document.querySelector('form[data-once] button').click()")
+        browser.until("document.body?.textContent.includes('The new bollard is here.')", "the new note is shown")
+        assert "Refresh succeeded" in browser.evaluate("document.querySelector('[role=status]').textContent")
         browser.open("about:blank")
