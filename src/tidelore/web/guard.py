@@ -29,6 +29,8 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 WILDCARDS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared with, not bound to
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 LONGEST_FORM = 65_536
+LONGEST_ADDRESS = 4_096
+"""Bytes of an address; every chip of a page repeats it."""
 _COOKIE_SECONDS = 30 * 86_400
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src {images}; connect-src 'self'; form-action 'self';"
@@ -103,6 +105,8 @@ class Guard:
         await self._app(scope, receive, self._hardened(scope, send, session if is_new else None))
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        if len(scope.get("raw_path") or b"") + len(scope.get("query_string", b"")) > LONGEST_ADDRESS:
+            return PlainTextResponse("The address is too long.\n", 414)
         host = headers.get("host", "")
         if not self._is_own_host(host):
             return PlainTextResponse("This server does not answer for that host name.\n", 421)

@@ -136,3 +136,10 @@ def test_pages_load_scripts_and_styles_of_this_server_only(client: TestClient) -
     assert "<script>" not in html
     assert "style=" not in html
     assert read(html).dangers == []
+
+
+def test_an_address_that_is_too_long_is_refused_and_the_longest_one_keeps_pages_small(client: TestClient) -> None:
+    assert client.get("/search", params={"q": "x" * 5000}).status_code == 414
+    response = client.get("/search", params={"q": "x" * 4000})
+    assert response.status_code == 200
+    assert len(response.content) < 150_000

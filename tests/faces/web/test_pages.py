@@ -6,14 +6,19 @@ from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
-from tests.databases.samples import add_project, issue
+from tests.databases.samples import CREATED, add_project, issue
 from tests.databases.talk import DISCUSSIONS, attach, discussion, keep, note
 from tests.faces.web.copies import PATH, client_of, open_app
 from tests.faces.web.reading import HOST, crawl, read
 
 from tidelore.app.wiring import App
+from tidelore.core.model import ProjectRecord, Scope
+from tidelore.engine.cursor import Cursor
+from tidelore.engine.ports import Batch
 from tidelore.store.database.opening import open_database
+from tidelore.store.mirror.page_writer import PageWriter
 from tidelore.store.mirror.parents import ISSUES
+from tidelore.store.mirror.projects import save_project
 
 MOST_BYTES = 150_000
 ISSUE, CHANGE, TOPIC = f"/p/{PATH}/issues/1", f"/p/{PATH}/mrs/3", f"/p/{PATH}/topics/7"
@@ -241,3 +246,23 @@ def test_a_thread_of_many_notes_goes_on_in_further_entries_and_none_is_missing(t
     page = read(client_of(app).get(ISSUE).text)
     positions = [page.text.index(f"word{number}.") for number in range(1, 36)]
     assert positions == sorted(positions)
+
+
+def test_items_of_two_hosts_with_the_same_path_and_number_have_addresses_that_tell_them_apart(tmp_path: Path) -> None:
+    app = open_app(tmp_path / "lore.db")
+    app.open_store(create=True).close()
+    database = open_database(str(tmp_path / "lore.db"))
+    for source, host in (("one", "https://one.test"), ("two", "https://two.test")):
+        record = ProjectRecord(1, PATH, "harbour", f"{host}/{PATH}", archived=False)
+        with database.transaction() as tx:
+            project = save_project(tx, source, PATH, record, CREATED)
+        page = f"{host}/{PATH}/-/issues/1"
+        scope = Scope(source, f"{source}.issues", "1", project.id, PATH)
+        item = issue(1, title=f"Issue of {source}", web_url=page)
+        PageWriter(database, scope, ISSUES, lambda: CREATED).commit(Batch([item], Cursor()))
+    database.close()
+    client = client_of(app)
+    links = [link for link in read(client.get("/issues").text).links if link.startswith("/p/")]
+    assert len(set(links)) == 2
+    assert {read(client.get(link).text).title.partition(" ·")[0] for link in links} == {"Issue of one", "Issue of two"}
+    assert client.get(f"/p/{PATH}/issues/1").status_code == 400
