@@ -48,9 +48,9 @@ PATH = "port/harbour"
 HUNK = "@@ -38,3 +38,4 @@ def moor(ship):\n     if not ship:\n-    return\n+    return None\n     rope = cast()"
 
 
-def open_app(path: Path) -> App:
+def open_app(address: Path | str) -> App:
     """Return the application on a copy, an hour after its last change."""
-    return App(Config(), {}, db=str(path), clock=ManualClock(CREATED + 3_600_000))
+    return App(Config(), {}, db=str(address), clock=ManualClock(CREATED + 3_600_000))
 
 
 def client_of(app: App, access: Access | None = None) -> TestClient:
@@ -62,7 +62,12 @@ def client_of(app: App, access: Access | None = None) -> TestClient:
 def ordinary(path: Path) -> App:
     """An issue, a merge request with every kind of thread, a topic and posts."""
     lay_out(path)
-    with closing(open_database(str(path))) as database:
+    return fill(str(path))
+
+
+def fill(address: str) -> App:
+    """Put the ordinary copy into an empty database."""
+    with closing(open_database(address)) as database:
         project = add_project(database, 1, PATH)
         page = f"https://forge.test/{PATH}/-"
         named: dict[str, Any] = {
@@ -92,7 +97,7 @@ def ordinary(path: Path) -> App:
         first = post(MIRA, "a", links=(link("https://a.test/1", "A chart"),), alt_text=("a chart of the bay",))
         answer = post(NOOR, "b", kind="reply", reply_parent=first.record.uri, reply_root=first.record.uri)
         share(database, answer, first)
-    app = open_app(path)
+    app = open_app(address)
     generate_documents(app, silent)
     return app
 
@@ -170,4 +175,4 @@ def _set_hunk(database: Database, hunk: str) -> None:
         tx.execute("UPDATE notes SET diff_hunk = :hunk WHERE position_new_path IS NOT NULL", {"hunk": hunk})
 
 
-__all__ = ["HANDLES", "HUNK", "MIRA", "PATH", "client_of", "hostile", "open_app", "ordinary"]
+__all__ = ["HANDLES", "HUNK", "MIRA", "PATH", "client_of", "fill", "hostile", "open_app", "ordinary"]

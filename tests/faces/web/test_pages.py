@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.databases.samples import CREATED, add_project, issue
 from tests.databases.talk import DISCUSSIONS, attach, discussion, keep, note
-from tests.faces.web.copies import PATH, client_of, open_app
+from tests.faces.web.copies import PATH, client_of, fill, open_app
 from tests.faces.web.reading import HOST, crawl, read
 
 from tidelore.app.wiring import App
@@ -50,6 +50,12 @@ def test_every_page_has_a_title_its_content_and_fewer_bytes_than_the_limit(clien
         assert len(response.content) < MOST_BYTES, address
         assert page.dangers == [], address
         assert len(page.ids) == len(set(page.ids)), f"{address}: an id twice"
+
+
+def test_every_page_is_shown_from_postgresql_too(migrated_postgres_address: str) -> None:
+    client = client_of(fill(migrated_postgres_address))
+    for address, content in PAGES.items():
+        assert content in read(client.get(address).text).text, address
 
 
 def test_every_page_answers_with_json_in_the_robot_envelope(client: TestClient) -> None:
