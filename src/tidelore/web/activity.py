@@ -24,17 +24,34 @@ LIVE_SECONDS = 2.0
 LOOK_SECONDS = 0.25
 """How often an open stream looks whether the server is stopping."""
 MOST_ACCOUNTS = 200
+VISIT_MS = 1_800_000
 _WINDOWS = (("24", "24 hours"), ("72", "3 days"), ("168", "7 days"), ("720", "30 days"))
 
 
-def home_page(_site: Site, app: App, _request: Request) -> Page:
-    """Show what changed recently, which reviews wait, and how old each source is."""
+def home_page(site: Site, app: App, request: Request) -> Page:
+    """Show what changed recently and since the last visit, which reviews wait, and how old each source is."""
+    name = f"{site.access.cookie}_seen"
+    seen_at, now = _last_visit(request.cookies.get(name, ""), site.now_ms())
+    data = read_home(app)
     return Page(
         template="home.html",
         title="Home",
-        data=read_home(app),
-        context={"shared": shared_paths(stored_projects(app))},
+        data=data,
+        cookie=(name, f"{seen_at}-{now}"),
+        context={
+            "shared": shared_paths(stored_projects(app)),
+            "seen_at": seen_at,
+            "new": sum(one.updated_at > seen_at for one in data.recent) if seen_at else 0,
+        },
     )
+
+
+def _last_visit(text: str, now_ms: int) -> tuple[int, int]:
+    """Return when the visit before this one ended, or 0, and the present; half an hour without a request ends one."""
+    before, _, last = text.partition("-")
+    if not (before.isascii() and before.isdecimal() and last.isascii() and last.isdecimal() and len(text) < 32):
+        return 0, now_ms
+    return (int(last) if now_ms - int(last) > VISIT_MS else int(before)), now_ms
 
 
 def status_page(_site: Site, app: App, _request: Request) -> Page:

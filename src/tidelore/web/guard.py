@@ -31,7 +31,7 @@ _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 LONGEST_FORM = 65_536
 LONGEST_ADDRESS = 4_096
 """Bytes of an address; every chip of a page repeats it."""
-_COOKIE_SECONDS = 30 * 86_400
+COOKIE_SECONDS = 30 * 86_400
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src {images}; connect-src 'self'; form-action 'self';"
     " base-uri 'none'; frame-ancestors 'none'"
@@ -151,7 +151,7 @@ class Guard:
 
     def _set_cookie(self, response: Response, session: str) -> None:
         response.set_cookie(
-            self._access.cookie, session, max_age=_COOKIE_SECONDS, httponly=True, samesite="strict", path="/"
+            self._access.cookie, session, max_age=COOKIE_SECONDS, httponly=True, samesite="strict", path="/"
         )
 
     def _hardened(self, scope: Scope, send: Send, session: str | None) -> Send:

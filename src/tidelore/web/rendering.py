@@ -36,7 +36,7 @@ from tidelore.core.errors import (
 )
 from tidelore.core.text import without_hidden
 from tidelore.web import addresses
-from tidelore.web.guard import Access, csrf_token
+from tidelore.web.guard import COOKIE_SECONDS, Access, csrf_token
 from tidelore.web.markdown import render_markdown
 
 STATIC = Path(__file__).parent / "static"
@@ -56,7 +56,7 @@ _STATUSES: tuple[tuple[type[TideloreError], int], ...] = (
 class Page(Struct, kw_only=True):
     """What a handler returns: the answer of the use-case, and what its template needs besides.
 
-    `part` is the template of the piece that a live update replaces.
+    `part` is the template of the piece that a live update replaces; `cookie` is set with the answer.
     """
 
     template: str
@@ -65,6 +65,7 @@ class Page(Struct, kw_only=True):
     context: dict[str, Any] = {}
     part: str | None = None
     images: bool = False
+    cookie: tuple[str, str] | None = None
 
 
 class Site(Struct, frozen=True):
@@ -85,7 +86,11 @@ def respond(site: Site, request: Request, page: Page, synced_at: int | None = No
     live = request.headers.get("hx-request") == "true" and page.part is not None
     template = page.part if live and page.part is not None else page.template
     html = render(site, request, template, title=page.title, data=page.data, synced_at=synced_at, **page.context)
-    return HTMLResponse(html, status, headers={"Cache-Control": "no-store", "Vary": "Accept, HX-Request"})
+    response = HTMLResponse(html, status, headers={"Cache-Control": "no-store", "Vary": "Accept, HX-Request"})
+    if page.cookie is not None:
+        name, value = page.cookie
+        response.set_cookie(name, value, max_age=COOKIE_SECONDS, httponly=True, samesite="strict", path="/")
+    return response
 
 
 def render(site: Site, request: Request, template: str, **context: Any) -> str:
@@ -97,7 +102,7 @@ def render(site: Site, request: Request, template: str, **context: Any) -> str:
         "now_ms": site.now_ms(),
         "csrf": csrf_token(site.access, getattr(request.state, "session", "")),
         "version": __version__,
-        "synced_at": None,
+        "synced_at": 0,
     }
     return _environment().get_template(template).render({**shared, **context})
 

@@ -89,11 +89,11 @@ def test_a_form_without_the_token_of_its_session_is_refused(app: App, client: Te
 
 
 def test_the_session_cookie_is_not_readable_by_scripts_and_not_sent_across_sites(client: TestClient) -> None:
-    cookie = client.get("/").headers["set-cookie"]
+    cookie = client.get("/issues").headers["set-cookie"]
     assert cookie.startswith("lore_8765=")
     assert "HttpOnly" in cookie
     assert "SameSite=strict" in cookie
-    assert "set-cookie" not in client.get("/").headers
+    assert "set-cookie" not in client.get("/issues").headers
 
 
 def test_an_address_that_others_reach_needs_a_token() -> None:

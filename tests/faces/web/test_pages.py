@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from starlette.testclient import TestClient
 from tests.databases.samples import CREATED, add_project, issue
 from tests.databases.talk import DISCUSSIONS, attach, discussion, keep, note
-from tests.faces.web.copies import PATH, client_of, fill, open_app
+from tests.faces.web.copies import PATH, client_of, fill, open_app, ordinary
 from tests.faces.web.reading import HOST, crawl, read
+from tests.support.manual_clock import ManualClock
 
 from tidelore.app.wiring import App
 from tidelore.core.model import ProjectRecord, Scope
@@ -18,7 +20,7 @@ from tidelore.engine.ports import Batch
 from tidelore.store.database.opening import open_database
 from tidelore.store.mirror.page_writer import PageWriter
 from tidelore.store.mirror.parents import ISSUES
-from tidelore.store.mirror.projects import save_project
+from tidelore.store.mirror.projects import list_projects, save_project
 
 MOST_BYTES = 150_000
 ISSUE, CHANGE, TOPIC = f"/p/{PATH}/issues/1", f"/p/{PATH}/mrs/3", f"/p/{PATH}/topics/7"
@@ -272,3 +274,23 @@ def test_items_of_two_hosts_with_the_same_path_and_number_have_addresses_that_te
     assert len(set(links)) == 2
     assert {read(client.get(link).text).title.partition(" ·")[0] for link in links} == {"Issue of one", "Issue of two"}
     assert client.get(f"/p/{PATH}/issues/1").status_code == 400
+
+
+def test_home_marks_what_changed_since_the_visit_before_this_one(tmp_path: Path) -> None:
+    clock = ManualClock(CREATED + 1_000)
+    app = replace(ordinary(tmp_path / "lore.db"), clock=clock)
+    client = client_of(app)
+    assert "since your last visit" not in client.get("/").text
+    clock.advance(60)
+    assert "since your last visit" not in client.get("/").text, "the same visit"
+    clock.advance(7_200)
+    database = open_database(str(tmp_path / "lore.db"))
+    project = next(row for row in list_projects(database) if row.path == PATH)
+    keep(database, project, ISSUES, [issue(9, clock.now_ms(), title="The gull is back")])
+    database.close()
+    for _ in range(2):
+        html = client.get("/").text
+        assert "1 since your last visit" in read(html).text
+        assert html.count('class="row unseen"') == 1
+    client.cookies.set("lore_8765_seen", "x-y")
+    assert client.get("/").status_code == 200

@@ -112,9 +112,9 @@ def locate(app: App, reference: str, project: str | None = None) -> Located:
             try:
                 return find(database, reference, project, default)
             except NotFound as error:
-                refused = error
-            except UserError as error:
                 refused = refused if isinstance(refused, NotFound) else error
+            except UserError as error:
+                refused = refused or error
     assert refused is not None
     raise refused
 
