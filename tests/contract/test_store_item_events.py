@@ -26,7 +26,7 @@ def test_events_of_all_kinds_are_read_in_order_and_only_those_of_the_item(databa
     milestone = event("milestone:3", MilestoneEventRecord(3, None, "remove", "Spring", 4, CREATED + 5))
     attach(database, project, "issues", 1, RESOURCE_EVENTS, milestone, state_event(1), label)
     attach(database, project, "issues", 2, RESOURCE_EVENTS, state_event(9, "reopened"))
-    ids = dict(database.read("SELECT iid, id FROM issues"))
+    ids: dict[int, int] = dict(database.read("SELECT iid, id FROM issues"))
     assert read_events(database, "issue", ids[1]) == [
         EventRow("label", "add", "bug", "noor", CREATED - 5),
         EventRow("state", "closed", None, "mira", CREATED),
