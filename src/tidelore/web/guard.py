@@ -39,7 +39,7 @@ POLICY = (
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    # Not `no-referrer`, with which Chrome sends `Origin: null` with our own forms (github.com/rails/rails/issues/28299).
+    # Not `no-referrer`, with which Chrome sends `Origin: null` with our own forms (rails/rails#28299).
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
