@@ -9,7 +9,7 @@ INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.
 # Compiled modules are kept: without them each of the processes that the tests start compiles the program anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all lint format docs bench dist clean
+.PHONY: demo test test-all test-web lint format docs bench dist clean
 .DEFAULT_GOAL := demo
 
 $(READY): pyproject.toml constraints.txt
@@ -43,6 +43,9 @@ test: lint  ## every gate of a change: lint, types, architecture, docs, tests
 test-all: lint $(EVERY)  ## the above and the long runs: deep properties, full crash matrix, mutants, the wheel
 	TIDELORE_DEEP=1 $(BIN)/pytest -n 3 --dist worksteal
 	$(BIN)/python -m tests.support.proven
+
+test-web: $(READY)  ## the web pages in a real Chromium (package chromium); TIDELORE_PICTURES=DIR keeps pictures
+	$(BIN)/pytest tests/faces/web tests/unit/web
 
 docs: $(READY)  ## regenerate docs/reference/{commands,schema}.md
 	$(BIN)/python -m tests.architecture.command_reference

@@ -23,6 +23,7 @@ from benchmarks import (
     reads,
     search,
     surgical,
+    web,
 )
 from benchmarks.findings import Finding, save, table
 from benchmarks.scale import FULL, QUICK, Scale
@@ -41,6 +42,7 @@ BENCHMARKS: dict[str, Callable[[Scale], Iterator[Finding]]] = {
     "embedding": embedding.run,
     "search": search.run,
     "surgical": surgical.run,
+    "web": web.run,
 }
 
 

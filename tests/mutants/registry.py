@@ -9,6 +9,7 @@ from tests.mutants import (
     offspring,
     posting,
     sharing,
+    showing,
     surgery,
     telling,
     understanding,
@@ -205,6 +206,11 @@ PROMISES = (
             f"{mirroring.KILLED}::test_a_mirrored_repository_is_whole_after_a_process_was_killed_again_and_again",
         ),
     ),
+    Promise(showing.TEXT, (f"{showing.HOSTILE}::test_images_that_the_reader_asked_for_are_the_only_thing_that_loads",)),
+    Promise(
+        showing.ACCESS,
+        (f"{showing.GUARD}::test_with_a_token_only_its_bearer_reads_and_the_address_does_not_keep_it",),
+    ),
 )
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -218,4 +224,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *posting.MUTANTS,
     *sharing.MUTANTS,
     *mirroring.MUTANTS,
+    *showing.MUTANTS,
 )

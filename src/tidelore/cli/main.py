@@ -33,6 +33,7 @@ COMMANDS = {
         "Run scheduled syncs, polls, replies and handlers as a service.",
     ),
     "console": ("tidelore.cli.service:console_command", "Run the service with a live dashboard."),
+    "serve": ("tidelore.cli.serve:serve_command", "Serve a web page to read and search the local copy."),
     "top": ("tidelore.cli.service:top_command", "Monitor a running service (read-only)."),
     "stream": ("tidelore.cli.poll:stream_command", "Stream new Bluesky posts."),
     "accounts": ("tidelore.cli.accounts:accounts_command", "Manage followed Bluesky accounts."),

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import click
@@ -32,8 +34,9 @@ if TYPE_CHECKING:
     help="Stop after this time; default: run until stopped.",
 )
 @click.option("--force", is_flag=True, help="Replace another running service.")
+@click.option("--web", is_flag=True, help="Also serve the web page of `lore serve` on service.web_port.")
 @click.pass_context
-def service_command(ctx: click.Context, once: bool, seconds: float | None, force: bool) -> Output:  # noqa: FBT001
+def service_command(ctx: click.Context, once: bool, seconds: float | None, force: bool, web: bool) -> Output:  # noqa: FBT001
     """Run scheduled syncs, polls, replies and handlers as a service.
 
     Each job has a separate schedule. A failing source backs off while the others continue. One service runs per
@@ -52,14 +55,35 @@ def service_command(ctx: click.Context, once: bool, seconds: float | None, force
         set_up_logging(new.config, verbose=choices.verbose, quiet=choices.quiet or choices.robot, service=True)
 
     log_as_asked(app)
-    report = run_service(
-        app,
-        ServeRequest(once, seconds, force),
-        load=invocation.app,
-        config_file=config_path(choices.config, os.environ),
-        on_settings=log_as_asked,
-    )
+    with _serving_pages(app) if web else nullcontext():
+        report = run_service(
+            app,
+            ServeRequest(once, seconds, force),
+            load=invocation.app,
+            config_file=config_path(choices.config, os.environ),
+            on_settings=log_as_asked,
+        )
     return Output(report.summary, _lines(report), report.error if once else None)
+
+
+@contextmanager
+def _serving_pages(app: App) -> Iterator[None]:
+    """Serve the web page in a thread until the block ends."""
+    require("web", "`lore service --web`")
+    from threading import Thread
+
+    from tidelore.web.server import ServeWeb, WebServer
+
+    server = WebServer(app, ServeWeb(port=app.config.service.web_port))
+    server.open()
+    thread = Thread(target=server.run, name="web", daemon=True)
+    thread.start()
+    click.echo(f"Serving {server.address}", err=True)
+    try:
+        yield
+    finally:
+        server.stop()
+        thread.join()
 
 
 def _lines(report: ServiceReport) -> list[str]:

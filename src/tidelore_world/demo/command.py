@@ -44,6 +44,9 @@ SILENT = ("throttled_note", "delete_note", "push")
     "--scale", type=click.FloatRange(0.1, 100), default=1.0, show_default=True, help="Amount of simulated data."
 )
 @click.option("--console", is_flag=True, help="Open the console on simulated servers instead; q quits.")
+@click.option("--web", is_flag=True, help="Serve the web page of a simulated world instead; Ctrl+C stops.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="With --web: its port.")
+@click.option("--open", "in_browser", is_flag=True, help="With --web: open it in the browser.")
 @click.option(
     "--for",
     "seconds",
@@ -52,7 +55,7 @@ SILENT = ("throttled_note", "delete_note", "push")
     help="With --console: run this long without a screen, then compare.",
 )
 @click.pass_context
-def command(ctx: click.Context, seed: int, scale: float, console: bool, seconds: float | None) -> Output:  # noqa: FBT001
+def command(ctx: click.Context, /, seed: int, scale: float, seconds: float | None, **face: Any) -> Output:
     """Mirror a simulated GitLab, GitHub and Bluesky and verify the copy.
 
     Kills the first sync half way, resumes it, changes the simulated data, syncs again and compares the copy with the
@@ -60,9 +63,14 @@ def command(ctx: click.Context, seed: int, scale: float, console: bool, seconds:
     search covers all three. Needs no token and no network and leaves no files behind. Exits with 8 if copy and
     simulator differ.
 
-    With --console, runs the service and the console against a simulated GitLab, GitHub and Bluesky.
+    With --console, runs the service and the console against a simulated GitLab, GitHub and Bluesky; with --web, the
+    service and the web page.
     """
-    if console:
+    if face["web"]:
+        from tidelore_world.demo.living import serve_live
+
+        return serve_live(invocation_of(ctx), seed, scale, face["port"], in_browser=face["in_browser"])
+    if face["console"]:
         from tidelore_world.demo.living import run_live
 
         return run_live(invocation_of(ctx), seed, scale, seconds)

@@ -107,6 +107,19 @@ class Stage:
                 if pull["state"] == "open":
                     await track(self.app, place, pr=pull["number"], issue=None)
 
+    async def fill(self) -> None:
+        """Mirror everything once, with documents, so that the first page has something to show."""
+        from tidelore.app.accounts import poll_accounts
+        from tidelore.app.mirroring import document
+        from tidelore.sources.ports import RESOURCES
+        from tidelore.sync.account_poll import PollRequest
+        from tidelore.sync.mirror import MirrorRequest
+
+        await self.follow()
+        await mirror(self.app, MirrorRequest(RESOURCES), "lore demo")
+        await poll_accounts(self.app, PollRequest(everyone=True))
+        await document(self.app, full=False, force=False)
+
     def held(self) -> dict[str, int]:
         """Return what the copy holds, by list."""
         from tidelore_world.demo.truth_github import compare_github
@@ -165,7 +178,7 @@ def run_live(invocation: Invocation, seed: int, scale: float, seconds: float | N
         )
     if seconds is None:
         require("console", "`lore demo --console`")
-    with ended_in_order(FATE), _staged(seed, scale) as stage:
+    with ended_in_order(FATE), staged(seed, scale) as stage:
         unseen = seconds is not None
         set_up_logging(stage.app.config, verbose=invocation.choices.verbose, quiet=unseen, service=True)
         run_until_signalled(stage.follow(), FATE)
@@ -174,8 +187,39 @@ def run_live(invocation: Invocation, seed: int, scale: float, seconds: float | N
         return _tell(stage, invocation, seed, seconds)
 
 
+def serve_live(invocation: Invocation, seed: int, scale: float, port: int, *, in_browser: bool) -> Output:
+    """Mirror a world, then serve its web page while the service follows its changes."""
+    require("web", "`lore demo --web`")
+    from tidelore.app.console import ServiceThread
+    from tidelore.web.server import ServeWeb, WebServer
+
+    with ended_in_order(FATE), staged(seed, scale) as stage:
+        set_up_logging(stage.app.config, verbose=invocation.choices.verbose, quiet=True, service=True)
+        server = WebServer(stage.app, ServeWeb(port=port))
+        server.open()
+        click.echo("Mirroring a simulated GitLab, GitHub and Bluesky …", err=True)
+        run_until_signalled(stage.fill(), FATE)
+        service = ServiceThread(stage.app, stage.load, stage.config_file)
+        service.start()
+        click.echo(f"Serving {server.address} (Ctrl+C stops)", err=True)
+        if in_browser:
+            click.launch(server.address)
+        try:
+            with stage.life.going_on():
+                server.run()
+        finally:
+            service.stop()
+        lines = [
+            _lived(stage),
+            "Stored in the local copy:",
+            counted(stage.held()),
+            "The temporary directory was removed.",
+        ]
+        return Output(None, lines, service.error)
+
+
 @contextmanager
-def _staged(seed: int, scale: float) -> Iterator[Stage]:
+def staged(seed: int, scale: float) -> Iterator[Stage]:
     """Serve a populated world whose present is ours, and clean up behind it."""
     from tidelore_world.server import serve
     from tidelore_world.world import World

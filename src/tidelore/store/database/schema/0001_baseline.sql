@@ -189,6 +189,7 @@ CREATE INDEX idx_issues_project_state ON issues (project_id, state);
 CREATE INDEX idx_issues_author ON issues (author_username);
 CREATE INDEX idx_issues_status_name ON issues (project_id, status_name);
 CREATE INDEX idx_issues_live ON issues (updated_at, id, project_id, state) WHERE deleted_at IS NULL;
+CREATE INDEX idx_issues_live_created ON issues (created_at, id) WHERE deleted_at IS NULL;
 CREATE INDEX idx_issues_live_project ON issues (project_id, state, updated_at) WHERE deleted_at IS NULL;
 CREATE INDEX idx_issues_payload ON issues (raw_payload_id);
 
@@ -256,6 +257,7 @@ CREATE INDEX idx_mrs_source_branch ON merge_requests (project_id, source_branch)
 CREATE INDEX idx_mrs_detailed_merge_status ON merge_requests (project_id, detailed_merge_status);
 CREATE INDEX idx_mrs_draft ON merge_requests (project_id, draft);
 CREATE INDEX idx_mrs_live ON merge_requests (updated_at, id, project_id, state) WHERE deleted_at IS NULL;
+CREATE INDEX idx_mrs_live_created ON merge_requests (created_at, id) WHERE deleted_at IS NULL;
 CREATE INDEX idx_mrs_live_project ON merge_requests (project_id, state, updated_at) WHERE deleted_at IS NULL;
 CREATE INDEX idx_mrs_payload ON merge_requests (raw_payload_id);
 CREATE INDEX idx_mrs_issue_side ON merge_requests (project_id, issue_remote_id) WHERE issue_remote_id IS NOT NULL;

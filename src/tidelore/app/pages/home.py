@@ -1,0 +1,98 @@
+"""The first page: what changed recently, which reviews wait, and how old each source is.
+
+Composed of the answers of other use-cases; each part is a field of `HomePage`. Reads the local database only.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Struct
+
+from tidelore.app.answers import Instant, means
+from tidelore.app.listing import (
+    ListedItem,
+    ListedMergeRequest,
+    ListedPost,
+    ListedTopic,
+    ListRequest,
+    PostRequest,
+    TopicRequest,
+    list_issues,
+    list_merge_requests,
+    list_posts,
+    list_topics,
+)
+from tidelore.app.positions import SourceOverview, dashboard
+from tidelore.app.wiring import App
+
+RECENT = 20
+RECENT_POSTS = 5
+OPEN_REVIEWS = 100
+"""How many open merge requests are looked at for unresolved threads, the last updated first."""
+
+
+class WebSummary(Struct, frozen=True, kw_only=True):
+    """The answer of `lore serve`, when it was stopped."""
+
+    address: Annotated[str, means("the address it was served on, without the token")]
+    seconds: Annotated[float, means("duration in seconds")]
+
+
+class RecentChange(Struct, frozen=True, kw_only=True):
+    """An issue, merge request or topic that changed."""
+
+    type: Annotated[str, means("issue, mr or topic")]
+    project: Annotated[str, means("the project's path")]
+    iid: Annotated[int, means("its number in the project")]
+    reference: Annotated[str, means("its full reference")]
+    title: Annotated[str, means("its title")]
+    state: Annotated[str, means("its state")]
+    author: Annotated[str | None, means("who wrote it")]
+    created_at: Annotated[Instant, means("when it was created")]
+    updated_at: Annotated[Instant, means("when it was last updated")]
+    web_url: Annotated[str | None, means("its address")]
+
+
+class HomePage(Struct, frozen=True, kw_only=True):
+    """What the first page shows."""
+
+    recent: Annotated[list[RecentChange], means("what changed last, the newest first")]
+    unresolved: Annotated[
+        list[ListedMergeRequest],
+        means("open merge requests with unresolved threads among the last updated ones, the oldest first"),
+    ]
+    posts: Annotated[list[ListedPost], means("the newest posts")]
+    sources: Annotated[list[SourceOverview], means("the sources and how old each is")]
+
+
+def read_home(app: App) -> HomePage:
+    """Return what changed recently, which reviews wait, and how old each source is."""
+    newest = ListRequest(limit=RECENT)
+    recent = [
+        *(_change("issue", item) for item in list_issues(app, newest).items),
+        *(_change("mr", item) for item in list_merge_requests(app, newest).items),
+        *(_change("topic", item) for item in list_topics(app, TopicRequest(limit=RECENT)).items),
+    ]
+    reviews = list_merge_requests(app, ListRequest(state="opened", limit=OPEN_REVIEWS, with_talk=True)).items
+    return HomePage(
+        recent=sorted(recent, key=lambda one: one.updated_at, reverse=True)[:RECENT],
+        unresolved=sorted((one for one in reviews if one.unresolved), key=lambda one: one.updated_at),
+        posts=list_posts(app, PostRequest(limit=RECENT_POSTS)).items,
+        sources=dashboard(app).sources,
+    )
+
+
+def _change(kind: str, item: ListedItem | ListedTopic) -> RecentChange:
+    return RecentChange(
+        type=kind,
+        project=item.project,
+        iid=item.iid,
+        reference=item.reference,
+        title=item.title,
+        state=item.state,
+        author=item.author,
+        created_at=item.created_at,
+        updated_at=item.updated_at,
+        web_url=item.web_url,
+    )

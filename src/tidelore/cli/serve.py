@@ -1,0 +1,58 @@
+"""Serve the web page: `lore serve`.
+
+Imports the web server inside the command, so that no other command loads it.
+"""
+
+from __future__ import annotations
+
+import click
+
+from tidelore.app.pages.home import WebSummary
+from tidelore.cli.command import LoreCommand, invocation_of
+from tidelore.cli.output.render import Output
+from tidelore.core.extras import require
+
+TOKEN_VARIABLE = "TIDELORE_WEB_TOKEN"  # noqa: S105 - the name of a variable
+
+
+@click.command("serve", cls=LoreCommand, example="lore serve --port 8765 --open", answer=WebSummary)
+@click.option("--port", type=click.IntRange(0, 65535), help="Port; default: service.web_port. 0 takes any free one.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; others need --token.")
+@click.option(
+    "--token",
+    "with_token",
+    is_flag=True,
+    help=f"Require an access token: the one in {TOKEN_VARIABLE}, else a new one. It is part of the printed address.",
+)
+@click.option("--open", "in_browser", is_flag=True, help="Open the page in the browser.")
+@click.pass_context
+def serve_command(
+    ctx: click.Context,
+    port: int | None,
+    host: str,
+    with_token: bool,  # noqa: FBT001
+    in_browser: bool,  # noqa: FBT001
+) -> Output:
+    """Serve a web page to read and search the local copy.
+
+    Only this machine can open it. To listen on another address, add --token; the printed address contains the token.
+    Pages answer with JSON to `Accept: application/json`. The page reads the local copy; its Refresh button fetches one
+    item from its host. SIGINT and SIGTERM stop the server with exit code 0.
+    """
+    require("web", "`lore serve`")
+    from tidelore.web.server import ServeWeb, WebServer, new_token
+
+    invocation = invocation_of(ctx)
+    app = invocation.logged_app()
+    given = app.environ.get(TOKEN_VARIABLE) or None
+    token = (given or new_token()) if with_token else None
+    chosen = app.config.service.web_port if port is None else port
+    server = WebServer(app, ServeWeb(host=host, port=chosen, token=token))
+    server.open()
+    address = server.address
+    began = app.clock.monotonic()
+    click.echo(f"Serving {address} (Ctrl+C stops)", err=True)
+    if in_browser:
+        click.launch(address)
+    server.run()
+    return Output(WebSummary(address=server.plain_address, seconds=round(app.clock.monotonic() - began, 3)))

@@ -1,0 +1,69 @@
+"""Reads the events of one issue or merge request, and where its review threads stand in the diff.
+
+Every query starts at the parent and uses an index, so its cost is that of this conversation. Writes nothing.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from tidelore.core.references import Kind
+from tidelore.store.database.port import Database
+from tidelore.store.reading.conversations import FAMILIES
+
+_EVENTS = {
+    "state": ("t.state", "NULL"),
+    "label": ("t.action", "t.label_name"),
+    "milestone": ("t.action", "t.milestone_title"),
+}
+"""For each kind of event, the columns with what happened and with its subject."""
+
+
+class EventRow(Struct, frozen=True):
+    """A state, label or milestone event. `subject` is the label or the milestone; None if it was deleted since."""
+
+    kind: str
+    action: str
+    subject: str | None
+    actor: str | None
+    created_at: int
+
+
+class ThreadContextRow(Struct, frozen=True):
+    """What a thread says beside its notes: the lines of the diff it was written below, and how it was resolved."""
+
+    remote_id: str
+    diff_hunk: str | None
+    is_outdated: int | None
+    resolved_by: str | None
+
+
+def read_events(database: Database, kind: Kind, parent_id: int) -> list[EventRow]:
+    """Return the events of an issue or merge request, the oldest first."""
+    column = FAMILIES[kind].parent_column
+    found: list[EventRow] = []
+    for name, (action, subject) in _EVENTS.items():
+        rows = database.read(
+            f"SELECT {action}, {subject}, t.user_username, t.created_at FROM resource_{name}_events t"
+            f" WHERE t.{column} = :id ORDER BY t.created_at, t.id",
+            {"id": parent_id},
+        )
+        found += [EventRow(name, *row) for row in rows]
+    return sorted(found, key=lambda event: event.created_at)
+
+
+def read_thread_contexts(database: Database, kind: Kind, parent_id: int) -> list[ThreadContextRow]:
+    """Return the context of each thread of an issue or merge request that has a place in the diff."""
+    column = FAMILIES[kind].parent_column
+    # CROSS JOIN keeps this order in SQLite: from the parent's discussions to their notes, never through all notes.
+    rows = database.read(
+        "SELECT d.remote_id, n.diff_hunk, d.is_outdated, d.resolved_by FROM discussions d CROSS JOIN notes n"
+        f" WHERE d.{column} = :id AND n.discussion_id = d.id"
+        " AND (n.position_new_path IS NOT NULL OR n.position_old_path IS NOT NULL)"
+        " ORDER BY d.id, n.position, n.id",
+        {"id": parent_id},
+    )
+    first: dict[str, ThreadContextRow] = {}
+    for row in rows:
+        first.setdefault(row[0], ThreadContextRow(*row))
+    return list(first.values())

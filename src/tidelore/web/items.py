@@ -1,0 +1,326 @@
+"""The pages about one thing: an issue or merge request, a topic, a post, a file, an account; and the refresh.
+
+A long conversation is shown in parts, each below the size limit of a page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from markupsafe import Markup
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from tidelore.app.accounts import show_account
+from tidelore.app.listing import FileRequest, PostRequest, file_history, list_posts
+from tidelore.app.pages.items import ItemPage, ThreadContext, TimelineEvent, locate, read_item_page, refresh_item
+from tidelore.app.showing import (
+    ShownDiscussion,
+    ShownIssue,
+    ShownMergeRequest,
+    ShownNote,
+    ShownTopic,
+    ShownTopicComment,
+    ShowRequest,
+    show_post,
+    show_topic,
+)
+from tidelore.app.status import show_run
+from tidelore.app.wiring import App
+from tidelore.core.errors import NotFound, UserError
+from tidelore.core.references import KINDS as ITEM_KINDS
+from tidelore.core.references import Kind
+from tidelore.web.addresses import (
+    KINDS,
+    changed_query,
+    item_address,
+    post_address,
+    with_query,
+)
+from tidelore.web.hunks import HunkLine, parse_hunk
+from tidelore.web.markdown import count_images, render_markdown
+from tidelore.web.rendering import Page, Site, render
+
+PART_BYTES = 60_000
+"""About how many bytes of a conversation one page shows; its last entry may exceed them."""
+ENTRY_NOTES = 10
+ENTRY_CHARACTERS = 5_000
+"""How many notes and characters of a thread one entry shows; a longer thread goes on in the next entry."""
+EXCERPT = 1_500
+"""Characters of a discussion that the page of a file shows."""
+MOST_FILES = 60
+MOST_LINKED = 30
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """One entry of a timeline: notes of a discussion, or events that happened together."""
+
+    at: int
+    discussion: ShownDiscussion | None = None
+    notes: tuple[ShownNote, ...] = ()
+    continued: bool = False
+    context: ThreadContext | None = None
+    events: tuple[TimelineEvent, ...] = ()
+    hunk: tuple[HunkLine, ...] = ()
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """A part of a conversation: its rendered entries, how many come before it, and where the next part begins."""
+
+    entries: list[Markup]
+    before: int
+    total: int
+    next: int | None
+
+
+def item_page(site: Site, app: App, request: Request) -> Page:
+    """Show an issue, merge request or topic with its conversation."""
+    kind = _kind(request)
+    if kind == "topic":
+        return _topic_page(site, app, request)
+    shown = read_item_page(app, _show_request(request))
+    item, images = shown.item, request.query_params.get("images") == "yes"
+    entries = _timeline(shown)
+    shared = {"item": item, "images": images, "project": item.project}
+    above = render_markdown(item.description, project=item.project, base=item.web_url, images=images)
+    part = _part(site, request, "_entry.html", [{"entry": entry} for entry in entries], shared, len(above))
+    texts = [item.description, *(note.body for thread in item.discussions for note in thread.notes)]
+    return Page(
+        template="item.html",
+        title=f"{item.title} · {item.reference or _written(request)}",
+        data=shown,
+        images=images,
+        context={
+            **_place(request, texts),
+            **shared,
+            "kind": kind,
+            "part": part,
+            "is_request": isinstance(item, ShownMergeRequest),
+            "is_issue": isinstance(item, ShownIssue),
+            "most_files": MOST_FILES,
+            "most_linked": MOST_LINKED,
+            "run": _run(app, request),
+            "system": request.query_params.get("system") == "yes",
+        },
+    )
+
+
+def _show_request(request: Request) -> ShowRequest:
+    values = request.query_params
+    asked = _kind(request)
+    kind = next((kind for kind in ITEM_KINDS if kind == asked), None)
+    if kind is None:
+        raise UserError("topics cannot be refreshed one by one", fix="use `lore sync`")
+    project, iid = request.path_params["project"], str(request.path_params["iid"])
+    # Where two hosts have a project with this path, `at` is the item's address on its host.
+    named: dict[str, Any] = {"reference": values["at"]} if values.get("at") else {"reference": iid, "project": project}
+    return ShowRequest(kind=kind, system=values.get("system") == "yes", **named)
+
+
+def _kind(request: Request) -> str:
+    part = request.path_params["part"]
+    if part not in KINDS:
+        raise NotFound("This page does not exist.", fix="use the links above, or the search")
+    return KINDS[part]
+
+
+def _written(request: Request) -> str:
+    return f"{request.path_params['project']} {request.path_params['iid']}"
+
+
+def _place(request: Request, texts: list[str | None]) -> dict[str, Any]:
+    """Return what the templates of all conversations need: addresses of their variants, and whether images wait."""
+    path, query = request.url.path, request.query_params.multi_items()
+    kept = [(name, value) for name, value in query if name not in {"run", "from"}]
+    return {
+        "images_waiting": sum(count_images(text) for text in texts),
+        "images_address": with_query(path, changed_query(kept, {"images": "yes"})),
+        "system_address": with_query(path, changed_query(kept, {"system": "yes"})),
+        "plain_address": with_query(path, changed_query(kept, {"system": None})),
+        "start_address": with_query(path, kept),
+        "at": request.query_params.get("at", ""),
+    }
+
+
+def _run(app: App, request: Request) -> Any:
+    """Return the run of the refresh that led here, or None."""
+    text = request.query_params.get("run", "")
+    if not (text.isascii() and text.isdecimal() and len(text) < 16):
+        return None
+    try:
+        return show_run(app, int(text))
+    except NotFound:
+        return None
+
+
+def _timeline(shown: ItemPage) -> list[Entry]:
+    """Return discussions and events by time; events of one person within a minute are one entry."""
+    contexts = {context.id: context for context in shown.threads}
+    entries = []
+    for thread in shown.item.discussions:
+        context = contexts.get(thread.id)
+        hunk = tuple(parse_hunk(context.diff_hunk)) if context is not None else ()
+        shared: dict[str, Any] = {"at": thread.notes[0].created_at, "discussion": thread, "context": context}
+        first, *rest = _portions(thread.notes)
+        entries.append(Entry(**shared, notes=first, hunk=hunk))
+        entries += [Entry(**shared, notes=notes, continued=True) for notes in rest]
+    group: list[TimelineEvent] = []
+    for event in shown.timeline:
+        if group and (group[0].actor != event.actor or event.created_at - group[0].created_at > 60_000):
+            entries.append(Entry(at=group[0].created_at, events=tuple(group)))
+            group = []
+        group.append(event)
+    if group:
+        entries.append(Entry(at=group[0].created_at, events=tuple(group)))
+    return sorted(entries, key=lambda entry: entry.at)
+
+
+def _portions(notes: list[ShownNote]) -> list[tuple[ShownNote, ...]]:
+    """Return the notes of a thread in portions of a limited size, each of at least one note."""
+    found: list[tuple[ShownNote, ...]] = []
+    size = 0
+    for note in notes:
+        size += len(note.body)
+        if found and len(found[-1]) < ENTRY_NOTES and size <= ENTRY_CHARACTERS:
+            found[-1] = (*found[-1], note)
+        else:
+            found.append((note,))
+            size = len(note.body)
+    return found
+
+
+def _part(
+    site: Site, request: Request, template: str, contexts: list[dict[str, Any]], shared: dict[str, Any], above: int
+) -> Part:
+    """Render the entries of one page: from the asked one on, until the page is full.
+
+    `above` is the size of the text above the first entry.
+    """
+    text = request.query_params.get("from", "0")
+    if not (text.isascii() and text.isdecimal() and len(text) < 9):
+        raise UserError(f"invalid value for from: {text!r}", fix="use a number", value=text)
+    start = min(int(text), max(len(contexts) - 1, 0))
+    entries: list[Markup] = []
+    size = 0 if start else above
+    for context in contexts[start:]:
+        html = Markup(render(site, request, template, **shared, **context))  # noqa: S704 - a template's own output
+        size += len(html.encode())
+        if entries and size > PART_BYTES:
+            break
+        entries.append(html)
+    end = start + len(entries)
+    return Part(entries=entries, before=start, total=len(contexts), next=end if end < len(contexts) else None)
+
+
+def _topic_page(site: Site, app: App, request: Request) -> Page:
+    values = request.query_params
+    project, iid = request.path_params["project"], str(request.path_params["iid"])
+    topic = show_topic(app, values["at"]) if values.get("at") else show_topic(app, iid, project)
+    images = values.get("images") == "yes"
+    shared = {"item": topic, "images": images, "project": topic.project}
+    contexts = [{"comment": first, "replies": replies} for first, replies in _comments(topic)]
+    above = render_markdown(topic.body, project=topic.project, base=topic.web_url, images=images)
+    return Page(
+        template="topic.html",
+        title=f"{topic.title} · {topic.reference}",
+        data=topic,
+        images=images,
+        context={
+            **_place(request, [topic.body, *(comment.body for comment in topic.thread)]),
+            **shared,
+            "kind": "topic",
+            "part": _part(site, request, "_comment.html", contexts, shared, len(above)),
+        },
+    )
+
+
+def _comments(topic: ShownTopic) -> list[tuple[ShownTopicComment | None, list[ShownTopicComment]]]:
+    """Return the comments, each with its replies; many replies go on in further entries without the comment."""
+    found: list[tuple[ShownTopicComment | None, list[ShownTopicComment]]] = []
+    size = 0
+    for comment in topic.thread:
+        size += len(comment.body)
+        if comment.in_reply_to is None:
+            found.append((comment, []))
+            size = len(comment.body)
+        elif found and len(found[-1][1]) < ENTRY_NOTES and size <= ENTRY_CHARACTERS:
+            found[-1][1].append(comment)
+        else:
+            found.append((None, [comment]))
+            size = len(comment.body)
+    return found
+
+
+async def refresh(app: App, request: Request) -> Response:
+    """Fetch the item from its host, then show it with the outcome of the run."""
+    from starlette.concurrency import run_in_threadpool
+
+    asked = _show_request(request)
+    address = item_address(asked.kind, request.path_params["project"], request.path_params["iid"])
+    query = [("at", request.query_params.get("at", ""))]
+    # In a thread with an event loop, because storing would block the loop that serves the pages.
+    answer = await run_in_threadpool(_refreshed, app, asked.kind, asked.reference, asked.project)
+    return RedirectResponse(with_query(address, [*query, ("run", str(answer.run_id or ""))]), 303)
+
+
+def _refreshed(app: App, kind: Kind, reference: str, project: str | None) -> Any:
+    return asyncio.run(refresh_item(app, kind, reference, project))
+
+
+def go(app: App, request: Request) -> Response:
+    """Redirect to the page of whatever a reference names."""
+    reference = request.query_params.get("ref", "").strip()
+    if not reference:
+        raise UserError("no reference given", fix="use #12, !12, group/project#12, a URL or at://…")
+    found = locate(app, reference, _project_of(reference, request.query_params.get("project")))
+    if found.uri is not None:
+        return RedirectResponse(post_address(found.uri), 303)
+    assert found.project is not None
+    assert found.iid is not None
+    at = found.web_url if "://" in reference else None
+    return RedirectResponse(item_address(found.type, found.project, found.iid, at), 303)
+
+
+def _project_of(reference: str, project: str | None) -> str | None:
+    """Return the project that completes a reference; none where the reference names one itself."""
+    return project if project and reference[:1] in "#!0123456789" else None
+
+
+def post_page(_site: Site, app: App, request: Request) -> Page:
+    """Show a post with its context and replies."""
+    uri = request.query_params.get("uri", "")
+    post = show_post(app, uri)
+    return Page(template="post.html", title=f"Post by @{post.author}", data=post, context={"post": post})
+
+
+def file_page(_site: Site, app: App, request: Request) -> Page:
+    """Show the merge requests that changed a file, and its discussions; without a path, ask for one."""
+    from tidelore.app.pages.items import stored_projects
+
+    values = request.query_params
+    path = values.get("path", "").strip()
+    projects = [project.path for project in stored_projects(app)]
+    context: dict[str, Any] = {
+        "excerpt": EXCERPT,
+        "asked": path,
+        "project": values.get("project", ""),
+        "projects": projects,
+    }
+    if not path:
+        return Page(template="file.html", title="Files", data=None, context=context)
+    story = file_history(app, FileRequest(path=path, project=values.get("project") or None, discussions=True, limit=50))
+    return Page(template="file.html", title=f"{story.path} · {story.project}", data=story, context=context)
+
+
+def account_page(_site: Site, app: App, request: Request) -> Page:
+    """Show a followed account with its newest posts."""
+    account = show_account(app, request.path_params["name"])
+    posts = list_posts(app, PostRequest(author=account.did, limit=20)).items
+    return Page(
+        template="account.html",
+        title=f"@{account.handle}",
+        data=account,
+        context={"account": account, "posts": posts, "shared": frozenset()},
+    )

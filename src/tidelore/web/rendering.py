@@ -1,0 +1,229 @@
+"""Renders a page as HTML, as a part of one, or as JSON, and errors likewise.
+
+Text of others is escaped by the templates and freed of invisible characters wherever it is printed. JSON is the answer
+of the use-case in the envelope of robot mode, under the same address with `Accept: application/json`.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+from msgspec import Struct
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from tidelore import __version__
+from tidelore.app.answers import encode_hook
+from tidelore.app.wiring import App
+from tidelore.core.clock import describe_age, format_instant
+from tidelore.core.errors import (
+    CredentialsMissing,
+    CredentialsRejected,
+    LockHeld,
+    NotFound,
+    RateLimited,
+    RemoteError,
+    TideloreError,
+    UserError,
+)
+from tidelore.core.text import without_hidden
+from tidelore.web import addresses
+from tidelore.web.guard import COOKIE_SECONDS, Access, csrf_token
+from tidelore.web.markdown import render_markdown
+
+STATIC = Path(__file__).parent / "static"
+_TEMPLATES = Path(__file__).parent / "templates"
+_LOG = logging.getLogger("tidelore.web")
+_STATUSES: tuple[tuple[type[TideloreError], int], ...] = (
+    (NotFound, 404),
+    (CredentialsMissing, 502),
+    (UserError, 400),
+    (LockHeld, 409),
+    (RateLimited, 503),
+    (CredentialsRejected, 502),
+    (RemoteError, 502),
+)
+
+
+class Page(Struct, kw_only=True):
+    """What a handler returns: the answer of the use-case, and what its template needs besides.
+
+    `part` is the template of the piece that a live update replaces; `cookie` is set with the answer.
+    """
+
+    template: str
+    title: str
+    data: Any
+    context: dict[str, Any] = {}
+    part: str | None = None
+    images: bool = False
+    cookie: tuple[str, str] | None = None
+
+
+class Site(Struct, frozen=True):
+    """What every handler is given: the application, the access rules and the templates."""
+
+    app: App
+    access: Access
+
+    def now_ms(self) -> int:
+        return self.app.clock.now_ms()
+
+
+def respond(site: Site, request: Request, page: Page, synced_at: int | None = None, status: int = 200) -> Response:
+    """Return a page in the form the reader asks for."""
+    if wants_json(request):
+        return _json({"ok": True, "data": page.data, "meta": _meta(synced_at)}, status)
+    request.state.images = page.images
+    live = request.headers.get("hx-request") == "true" and page.part is not None
+    template = page.part if live and page.part is not None else page.template
+    html = render(site, request, template, title=page.title, data=page.data, synced_at=synced_at, **page.context)
+    response = HTMLResponse(html, status, headers={"Cache-Control": "no-store", "Vary": "Accept, HX-Request"})
+    if page.cookie is not None:
+        name, value = page.cookie
+        response.set_cookie(name, value, max_age=COOKIE_SECONDS, httponly=True, samesite="strict", path="/")
+    return response
+
+
+def render(site: Site, request: Request, template: str, **context: Any) -> str:
+    """Return a template as text."""
+    shared = {
+        "request": request,
+        "path": request.url.path,
+        "query": request.query_params.multi_items(),
+        "now_ms": site.now_ms(),
+        "csrf": csrf_token(site.access, getattr(request.state, "session", "")),
+        "version": __version__,
+        "synced_at": 0,
+    }
+    return _environment().get_template(template).render({**shared, **context})
+
+
+def respond_error(site: Site, request: Request, error: Exception) -> Response:
+    """Return an error: what failed and what to do, never a traceback."""
+    if isinstance(error, HTTPException):
+        found = "This page does not exist." if error.status_code == 404 else error.detail
+        told, status = TideloreError(found, fix="use the links above, or the search"), error.status_code
+    elif isinstance(error, TideloreError):
+        told, status = error, next((code for kind, code in _STATUSES if isinstance(error, kind)), 500)
+    else:
+        _LOG.error("page %s failed", request.url.path, exc_info=error, extra={"event": "page_failed"})
+        told, status = TideloreError("The page could not be made.", fix="check the log of `lore serve`"), 500
+    if wants_json(request):
+        code = "NOT_FOUND" if status == 404 else told.code
+        body = {"code": code, "message": told.message, "details": told.details, "retryable": told.retryable}
+        return _json({"ok": False, "error": {**body, "fix": told.fix}, "meta": _meta(None)}, status)
+    template = "_error.html" if request.headers.get("hx-request") == "true" else "error.html"
+    html = render(site, request, template, title="Error", error=told, status=status)
+    return HTMLResponse(html, status, headers={"Cache-Control": "no-store", "Vary": "Accept, HX-Request"})
+
+
+def wants_json(request: Request) -> bool:
+    """Return whether the reader asks for JSON and not for HTML."""
+    accepted = request.headers.get("accept", "")
+    return "application/json" in accepted and "text/html" not in accepted
+
+
+def _json(document: dict[str, Any], status: int) -> Response:
+    encoded = msgspec.json.encode(document, enc_hook=encode_hook)
+    if not encoded.isascii() or b"\\u00" in encoded:
+        encoded = msgspec.json.encode(_without_hidden(msgspec.json.decode(encoded)))
+    headers = {"Cache-Control": "no-store", "Vary": "Accept, HX-Request"}
+    return Response(encoded, status, headers=headers, media_type="application/json")
+
+
+def _meta(synced_at: int | None) -> dict[str, Any]:
+    synced = None if synced_at is None else format_instant(synced_at)
+    return {"command": "serve", "version": __version__, "synced_at": synced}
+
+
+def _without_hidden(value: Any) -> Any:
+    if isinstance(value, str):
+        return without_hidden(value)
+    if isinstance(value, list):
+        return [_without_hidden(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _without_hidden(item) for name, item in value.items()}
+    return value
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_printable,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "ago": ago,
+        "age": lambda seconds: describe_age(seconds or 0),
+        "markdown": render_markdown,
+        "external": addresses.external,
+        "number": lambda value: f"{value:,}",
+        "highlighted": highlighted,
+        "hue": hue,
+        "quoted": lambda text: quote(str(text), safe=""),
+        "plural": plural,
+    }
+    environment.globals |= {
+        "item_address": addresses.item_address,
+        "post_address": addresses.post_address,
+        "file_address": addresses.file_address,
+        "account_address": addresses.account_address,
+        "reference_address": addresses.reference_address,
+        "with_query": addresses.with_query,
+        "changed_query": addresses.changed_query,
+    }
+    return environment
+
+
+def _printable(value: Any) -> Any:
+    """Return what a template prints for a value: nothing for None, and no invisible characters in a text."""
+    if value is None:
+        return ""
+    return without_hidden(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def ago(instant_ms: int | None, now_ms: int) -> Markup:
+    """Return an instant as its age, with the exact time as its title."""
+    if instant_ms is None:
+        return Markup("never")
+    exact = format_instant(instant_ms)
+    readable = f"{exact[:10]} {exact[11:16]} UTC"
+    age = describe_age(abs(now_ms - instant_ms) / 1000)
+    text = f"{age} ago" if instant_ms <= now_ms else f"in {age}"
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(exact, readable, text)
+
+
+def highlighted(text: str, spans: Any) -> Markup:
+    """Return a text with the spans of its matches marked."""
+    parts, end = [], 0
+    for start, stop in spans:
+        parts.append(escape(without_hidden(text[end:start])))
+        parts.append(Markup("<mark>{}</mark>").format(without_hidden(text[start:stop])))
+        end = stop
+    parts.append(escape(without_hidden(text[end:])))
+    return Markup().join(parts)
+
+
+def hue(text: str) -> int:
+    """Return one of twelve classes for the colour of a label, always the same for a name."""
+    return sum(text.encode()) % 12
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count:,} {noun[:-1]}ies" if noun.endswith("y") else f"{count:,} {noun}s"

@@ -1,0 +1,209 @@
+"""The pages in a real Chromium: every page at three widths, dark and light, by keyboard, live, and for everyone.
+
+`make test-web` runs these. Chromium comes from the system's packages; without it they are skipped with that message.
+Pictures of every page are written to the folder TIDELORE_PICTURES names.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.faces.desk import LEDGER, Desk
+from tests.faces.web.axe import find_axe
+from tests.faces.web.browser import Browser, browsing, find_chromium
+from tests.faces.web.copies import MIRA, PATH, hostile, open_app, ordinary
+from tests.faces.web.corpus import CORPUS
+
+from tidelore.app.syncing import generate_documents
+from tidelore.app.wiring import App
+from tidelore.core.config import load_config
+from tidelore.core.progress import silent
+from tidelore.web.server import ServeWeb, WebServer
+
+pytestmark = pytest.mark.deep
+
+WIDTHS = (400, 900, 1400)
+THEMES = ("light", "dark")
+PAGES = {
+    "home": "",
+    "search": "search?q=crane",
+    "issues": "issues",
+    "merge-requests": "mrs?state=opened",
+    "topics": "topics",
+    "posts": "posts",
+    "file": "files?path=src/moor.py",
+    "accounts": "accounts",
+    "account": f"accounts/{MIRA}",
+    "trending": "trending",
+    "status": "status",
+    "issue": f"p/{PATH}/issues/1",
+    "merge-request": f"p/{PATH}/mrs/3",
+    "topic": f"p/{PATH}/topics/7",
+    "post": f"post?uri=at://{MIRA}/app.bsky.feed.post/a",
+}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    program = find_chromium()
+    if program is None:
+        pytest.skip("Chromium is not installed: `apt-get install chromium`")
+    with browsing(program) as found:
+        yield found
+
+
+def served(app: App) -> Iterator[str]:
+    """Serve a copy on a free port."""
+    server = WebServer(app, ServeWeb(port=0))
+    server.open()
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        yield server.address
+    finally:
+        server.stop()
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the site of an ordinary copy."""
+    yield from served(ordinary(tmp_path_factory.mktemp("ordinary") / "lore.db"))
+
+
+@pytest.fixture(autouse=True)
+def clean(browser: Browser) -> Iterator[None]:
+    """A tab at its usual size; at the end of a test nothing went wrong in it and no other host was asked."""
+    browser.show(1200, 800)
+    browser.asked.clear()
+    browser.problems.clear()
+    yield
+    assert browser.problems == []
+    outside = [url for url in browser.asked if not url.startswith(("http://127.0.0.1:", "data:", "about:"))]
+    assert outside == []
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_page_fits_its_width_in_both_themes(browser: Browser, site: str, width: int, theme: str) -> None:
+    browser.show(width, 800, theme)
+    pictures = os.environ.get("TIDELORE_PICTURES")
+    for name, path in PAGES.items():
+        browser.open(site + path)
+        assert browser.evaluate("document.documentElement.scrollWidth") <= width, name
+        light = browser.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert light == (theme == "light"), name
+        if pictures:
+            browser.picture(Path(pictures) / f"{name}-{width}-{theme}.png")
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", [400, 1400])
+def test_no_page_has_a_serious_accessibility_problem(browser: Browser, site: str, width: int, theme: str) -> None:
+    script = find_axe()
+    if script is None:
+        pytest.skip("axe-core could not be fetched from the npm registry")
+    source = script.read_text(encoding="utf-8")
+    browser.show(width, 900, theme)
+    found = {}
+    for name, path in PAGES.items():
+        browser.open(site + path)
+        # The page's own policy forbids foreign scripts; DevTools may evaluate one all the same.
+        browser.evaluate(f"{source}\n;void 0")
+        serious = browser.evaluate(
+            "axe.run().then(r => r.violations.filter(v => ['serious', 'critical'].includes(v.impact))"
+            ".map(v => v.id + ': ' + v.nodes.map(n => n.target.join(' ')).slice(0, 3).join(' | ')))"
+        )
+        if serious:
+            found[name] = serious
+    assert found == {}
+
+
+def test_the_keyboard_walks_through_a_list_opens_a_row_and_searches(browser: Browser, site: str) -> None:
+    browser.open(site + "issues")
+    browser.press("j")
+    first = browser.evaluate("document.activeElement.textContent")
+    browser.press("j")
+    second = browser.evaluate("document.activeElement.textContent")
+    browser.press("k")
+    assert browser.evaluate("document.activeElement.textContent") == first != second
+    address = browser.evaluate("document.activeElement.href")
+    browser.press("Enter")
+    browser.until(f"location.href === {address!r} && document.readyState === 'complete'", "the row is open")
+    browser.press("?")
+    browser.until("document.getElementById('keys').open", "the keys are listed")
+    browser.press("Escape")
+    browser.until("!document.getElementById('keys').open", "they are closed")
+    browser.press("/")
+    browser.until("document.activeElement.name === 'q'", "the search box is chosen")
+    browser.type("crane j k")
+    assert browser.evaluate("document.activeElement.value") == "crane j k", "letters in a box are letters"
+
+
+def test_results_appear_while_the_reader_types_and_the_address_follows(browser: Browser, site: str) -> None:
+    browser.open(site + "search")
+    assert browser.evaluate("document.activeElement.name") == "q"
+    browser.type("crane")
+    browser.until("document.querySelectorAll('#found [data-row]').length > 0", "results appear")
+    browser.until("location.search.includes('q=crane')", "the address follows")
+    assert browser.evaluate("document.querySelector('#found mark').textContent.toLowerCase()") == "crane"
+    assert browser.evaluate("document.activeElement.value") == "crane"
+    browser.press("Escape")
+    browser.press("j")
+    assert browser.evaluate("document.activeElement.matches('#found .main-link')")
+    chip = "[...document.querySelectorAll('.chip')].find(c => c.textContent === 'issues')"
+    assert "q=crane" in browser.evaluate(f"{chip}.href")
+
+
+def test_status_changes_while_it_is_open(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "lore.db"
+    for address in served(ordinary(path)):
+        browser.open(address + "status")
+        runs = browser.evaluate("document.querySelectorAll('#live tbody tr').length")
+        generate_documents(open_app(path), silent)
+        browser.until(f"document.querySelectorAll('#live tbody tr').length > {runs}", "the new run is listed")
+        browser.open("about:blank")
+
+
+def test_every_page_can_be_read_without_scripts(browser: Browser, site: str) -> None:
+    browser.send("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        for path in PAGES.values():
+            browser.open(site + path)
+            main = browser.send("DOM.getDocument", depth=0)["root"]["nodeId"]
+            node = browser.send("DOM.querySelector", nodeId=main, selector="main")["nodeId"]
+            html = browser.send("DOM.getOuterHTML", nodeId=node)["outerHTML"]
+            assert len(html) > 200, path
+    finally:
+        browser.send("Emulation.setScriptExecutionDisabled", value=False)
+
+
+def test_no_text_of_the_corpus_runs_or_loads_anything(browser: Browser, tmp_path: Path) -> None:
+    browser.send("Page.addScriptToEvaluateOnNewDocument", source="window.alert = () => { window.ran = true; };")
+    for address in served(hostile(tmp_path / "lore.db", CORPUS)):
+        paths = [
+            f"p/{PATH}/{part}/{number}" for number in range(1, len(CORPUS) + 1) for part in ("issues", "mrs", "topics")
+        ]
+        for path in [*paths, "", "issues?limit=100", "mrs?limit=100", "posts?limit=100", "search?q=alert&limit=100"]:
+            browser.open(address + path)
+            assert not browser.evaluate("window.ran"), path
+            assert browser.evaluate("document.querySelectorAll('script:not([src^=\"/static/\"])').length") == 0, path
+        browser.open("about:blank")
+
+
+def test_the_button_refresh_shows_what_was_said_since(browser: Browser, desk: Desk) -> None:
+    desk.ingested()
+    environ = {"GITLAB_TOKEN": "unused"}
+    for address in served(App(load_config(str(desk.config), environ), environ, db=str(desk.db))):
+        browser.open(f"{address}p/{LEDGER}/issues/2")
+        with desk.world.lock:
+            desk.world.gitlab.add_note(desk.world.gitlab.issue(LEDGER, 2), "The new bollard is here.")
+        browser.evaluate("document.querySelector('form[data-once] button').click()")
+        browser.until("document.body?.textContent.includes('The new bollard is here.')", "the new note is shown")
+        assert "Refresh succeeded" in browser.evaluate("document.querySelector('[role=status]').textContent")
+        browser.open("about:blank")

@@ -1,0 +1,296 @@
+"""Every page of `lore serve`: what it shows, under which address, as HTML and as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from starlette.testclient import TestClient
+from tests.databases.samples import CREATED, add_project, issue
+from tests.databases.talk import DISCUSSIONS, attach, discussion, keep, note
+from tests.faces.web.copies import PATH, client_of, fill, open_app, ordinary
+from tests.faces.web.reading import HOST, crawl, read
+from tests.support.manual_clock import ManualClock
+
+from tidelore.app.wiring import App
+from tidelore.core.model import ProjectRecord, Scope
+from tidelore.engine.cursor import Cursor
+from tidelore.engine.ports import Batch
+from tidelore.store.database.opening import open_database
+from tidelore.store.mirror.page_writer import PageWriter
+from tidelore.store.mirror.parents import ISSUES
+from tidelore.store.mirror.projects import list_projects, save_project
+
+MOST_BYTES = 150_000
+ISSUE, CHANGE, TOPIC = f"/p/{PATH}/issues/1", f"/p/{PATH}/mrs/3", f"/p/{PATH}/topics/7"
+PAGES = {
+    "/": "Recently changed",
+    "/search?q=crane": "The crane stops",
+    "/issues": "The crane stops",
+    "/mrs": "Grease the crane",
+    "/topics": "Topic 7",
+    "/posts": "The tide turns at noon.",
+    "/files?path=src/moor.py": "Grease the crane",
+    "/accounts": "@mira.test",
+    "/accounts/mira.test": "The tide turns at noon.",
+    "/trending?hours=24": "A chart",
+    "/status": "Recent runs",
+    ISSUE: "Which crane?",
+    CHANGE: "src/moor.py:39",
+    TOPIC: "With a rope.",
+}
+
+
+def test_every_page_has_a_title_its_content_and_fewer_bytes_than_the_limit(client: TestClient) -> None:
+    for address, content in PAGES.items():
+        response = client.get(address)
+        page = read(response.text)
+        assert response.status_code == 200, address
+        assert page.title.endswith(" – Tidelore"), address
+        assert content in page.text, address
+        assert len(response.content) < MOST_BYTES, address
+        assert page.dangers == [], address
+        assert len(page.ids) == len(set(page.ids)), f"{address}: an id twice"
+
+
+def test_every_page_is_shown_from_postgresql_too(migrated_postgres_address: str) -> None:
+    client = client_of(fill(migrated_postgres_address))
+    for address, content in PAGES.items():
+        assert content in read(client.get(address).text).text, address
+
+
+def test_every_page_answers_with_json_in_the_robot_envelope(client: TestClient) -> None:
+    for address in PAGES:
+        response = client.get(address, headers={"accept": "application/json"})
+        document = response.json()
+        assert (response.status_code, document["ok"]) == (200, True), address
+        assert set(document["meta"]) == {"command", "version", "synced_at"}
+    listed = client.get("/issues?state=closed", headers={"accept": "application/json"}).json()["data"]
+    assert [(one["reference"], one["state"]) for one in listed["items"]] == [(f"{PATH}#2", "closed")]
+    shown = client.get(ISSUE, headers={"accept": "application/json"}).json()["data"]
+    assert shown["item"]["title"] == "The crane stops"
+    assert [event["kind"] for event in shown["timeline"]] == ["state", "label"]
+
+
+def test_every_link_of_the_site_leads_to_a_page_without_dangers(client: TestClient) -> None:
+    pages = crawl(client, "/", *PAGES, most=100)
+    assert len(pages) > 40
+    assert {
+        address: page.dangers for address, page in pages.items() if page.dangers and "images=yes" not in address
+    } == {}
+
+
+def test_an_item_shows_events_in_place_threads_with_their_hunk_and_folds_resolved_ones(client: TestClient) -> None:
+    html = client.get(CHANGE).text
+    text = read(html).text
+    assert "return None" in text
+    assert '<td class="line">39</td>' in html
+    assert html.count('<details class="thread resolved">') == 1
+    assert "by noor" in text
+    assert "unresolved" in text
+    assert "closed this" in read(client.get(ISSUE).text).text
+
+
+def test_a_reference_in_a_text_leads_to_its_item(client: TestClient) -> None:
+    link = next(link for link in read(client.get(ISSUE).text).links if link.startswith("/go"))
+    assert client.get(link).url.path == CHANGE
+    assert client.get("/go?ref=port/harbour%237").url.path == TOPIC
+    assert client.get("/go?ref=nothing").status_code == 400
+    assert client.get("/go?ref=%2399&project=port/harbour").status_code == 404
+
+
+def test_remote_images_are_links_until_the_reader_asks(client: TestClient) -> None:
+    before, after = client.get(ISSUE), client.get(f"{ISSUE}?images=yes")
+    assert "<img" not in before.text
+    assert 'href="https://x.test/b.png"' in before.text
+    assert f"{ISSUE}?images=yes" in read(before.text).links
+    assert '<img src="https://x.test/b.png" alt="blue"' in after.text
+    assert 'referrerpolicy="no-referrer"' in after.text
+    assert "img-src 'self';" in before.headers["content-security-policy"]
+    assert "img-src 'self' https: http:;" in after.headers["content-security-policy"]
+
+
+def test_a_search_marks_the_match_and_a_live_search_gets_the_results_alone(client: TestClient) -> None:
+    whole = client.get("/search?q=crane")
+    part = client.get("/search?q=crane", headers={"hx-request": "true"})
+    assert "<mark>crane</mark>" in whole.text
+    assert "<mark>crane</mark>" in part.text
+    assert "<html" not in part.text
+    assert "HX-Request" in part.headers["vary"]
+    assert "0 threads" in read(client.get("/search?q=zeppelin").text).text
+
+
+def test_filters_narrow_a_list_and_the_chips_lead_to_their_addresses(client: TestClient) -> None:
+    page = read(client.get("/issues?state=closed").text)
+    assert ("Issue 2" in page.text, "The crane stops" in page.text) == (True, False)
+    assert "/issues" in page.links
+    assert "/issues?state=opened" in page.links
+    assert "The crane stops" in read(client.get("/issues?label=bug&label=crane").text).text
+    assert "0 matches" in read(client.get("/issues?label=bug&label=other").text).text
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [
+        ("/issues?state=wrong", 400),
+        ("/issues?sort=size", 400),
+        ("/issues?limit=0", 400),
+        ("/issues?limit=9999999999999", 400),
+        ("/issues?after=x", 400),
+        ("/issues?since=yesterday", 400),
+        ("/mrs?draft=perhaps", 400),
+        ("/trending?hours=-1", 400),
+        ("/accounts?state=lost", 400),
+        ("/search?q=x&type=ship", 400),
+        (f"{ISSUE}?from=x", 400),
+        ("/unknown", 404),
+        ("/p/port/harbour/boats/1", 404),
+        ("/p/port/harbour/issues/99", 404),
+        ("/p/port/harbour/issues/99999999999999999999999", 400),
+        ("/post?uri=x", 400),
+        ("/accounts/nobody.test", 404),
+        ("/static/../server.py", 404),
+    ],
+)
+def test_a_wrong_address_gets_an_error_page_with_a_remedy(client: TestClient, address: str, status: int) -> None:
+    response = client.get(address)
+    assert response.status_code == status
+    if not address.startswith("/static"):
+        assert "Traceback" not in response.text
+        assert 'class="fix"' in response.text
+        assert "content-security-policy" in response.headers
+    robot = client.get(address, headers={"accept": "application/json"})
+    assert robot.status_code == status
+    if not address.startswith("/static"):
+        assert robot.json()["error"]["message"]
+
+
+def test_a_page_that_fails_unexpectedly_shows_no_traceback_and_keeps_its_headers(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("secret detail")
+
+    monkeypatch.setattr("tidelore.web.activity.read_home", fail)
+    client = TestClient(client_of(app).app, base_url=HOST, raise_server_exceptions=False)
+    response = client.get("/")
+    assert response.status_code == 500
+    assert "secret detail" not in response.text
+    assert "default-src 'none'" in response.headers["content-security-policy"]
+
+
+def test_a_long_list_goes_on_at_its_next_page_until_its_end(tmp_path: Path) -> None:
+    app = open_app(tmp_path / "lore.db")
+    database = open_database(str(tmp_path / "lore.db"))
+    app.open_store(create=True).close()
+    keep(database, add_project(database, 1, PATH), ISSUES, [issue(number) for number in range(1, 61)])
+    database.close()
+    client = client_of(app)
+    address, seen = "/issues", set[str]()
+    while address:
+        page = read(client.get(address).text)
+        rows = {link for link in page.links if link.startswith("/p/")}
+        assert not seen & rows
+        seen |= rows
+        address = next((link for link in page.links if "after=" in link), "")
+    assert len(seen) == 60
+
+
+def test_a_long_conversation_is_shown_in_parts_below_the_size_limit_and_nothing_is_missing(tmp_path: Path) -> None:
+    app = open_app(tmp_path / "lore.db")
+    app.open_store(create=True).close()
+    database = open_database(str(tmp_path / "lore.db"))
+    project = add_project(database, 1, PATH)
+    keep(database, project, ISSUES, [issue(1)])
+    threads = [discussion(f"d{number}", note(number, f"word{number} " + "long text " * 300)) for number in range(120)]
+    attach(database, project, "issues", 1, DISCUSSIONS, *threads)
+    database.close()
+    client, address, seen, parts = client_of(app), ISSUE, "", 0
+    while address:
+        response = client.get(address)
+        assert len(response.content) < MOST_BYTES
+        page = read(response.text)
+        seen, parts = seen + page.text, parts + 1
+        address = next((link for link in page.links if "from=" in link), "")
+    assert parts > 3
+    assert all(f"word{number} " in seen for number in range(120))
+
+
+def test_without_a_database_every_page_says_what_to_do(tmp_path: Path) -> None:
+    client = client_of(open_app(tmp_path / "none.db"))
+    for address in ("/", "/issues", "/search?q=x", "/status", ISSUE):
+        response = client.get(address)
+        assert response.status_code == 404, address
+        assert "lore sync" in response.text, address
+
+
+def test_texts_that_grow_when_they_are_rendered_stay_below_the_size_limit(tmp_path: Path) -> None:
+    app = open_app(tmp_path / "lore.db")
+    app.open_store(create=True).close()
+    database = open_database(str(tmp_path / "lore.db"))
+    project = add_project(database, 1, PATH)
+    growing = ("#1 " * 15_000, ("> " * 39 + "x\n\n") * 200, "&" * 40_000)
+    keep(database, project, ISSUES, [issue(number, description=text) for number, text in enumerate(growing, 1)])
+    for number, text in enumerate(growing, 1):
+        said = [note(number * 100 + place, text[:10_000]) for place in range(12)]
+        attach(database, project, "issues", number, DISCUSSIONS, discussion(f"d{number}", *said))
+    database.close()
+    client = client_of(app)
+    for number in range(1, len(growing) + 1):
+        for address in (f"/p/{PATH}/issues/{number}", f"/p/{PATH}/issues/{number}?from=3"):
+            assert len(client.get(address).content) < MOST_BYTES, address
+
+
+def test_a_thread_of_many_notes_goes_on_in_further_entries_and_none_is_missing(tmp_path: Path) -> None:
+    app = open_app(tmp_path / "lore.db")
+    app.open_store(create=True).close()
+    database = open_database(str(tmp_path / "lore.db"))
+    project = add_project(database, 1, PATH)
+    keep(database, project, ISSUES, [issue(1)])
+    said = [note(number, f"word{number}.") for number in range(1, 36)]
+    attach(database, project, "issues", 1, DISCUSSIONS, discussion("long", *said))
+    database.close()
+    page = read(client_of(app).get(ISSUE).text)
+    positions = [page.text.index(f"word{number}.") for number in range(1, 36)]
+    assert positions == sorted(positions)
+
+
+def test_items_of_two_hosts_with_the_same_path_and_number_have_addresses_that_tell_them_apart(tmp_path: Path) -> None:
+    app = open_app(tmp_path / "lore.db")
+    app.open_store(create=True).close()
+    database = open_database(str(tmp_path / "lore.db"))
+    for source, host in (("one", "https://one.test"), ("two", "https://two.test")):
+        record = ProjectRecord(1, PATH, "harbour", f"{host}/{PATH}", archived=False)
+        with database.transaction() as tx:
+            project = save_project(tx, source, PATH, record, CREATED)
+        page = f"{host}/{PATH}/-/issues/1"
+        scope = Scope(source, f"{source}.issues", "1", project.id, PATH)
+        item = issue(1, title=f"Issue of {source}", web_url=page)
+        PageWriter(database, scope, ISSUES, lambda: CREATED).commit(Batch([item], Cursor()))
+    database.close()
+    client = client_of(app)
+    links = [link for link in read(client.get("/issues").text).links if link.startswith("/p/")]
+    assert len(set(links)) == 2
+    assert {read(client.get(link).text).title.partition(" ·")[0] for link in links} == {"Issue of one", "Issue of two"}
+    assert client.get(f"/p/{PATH}/issues/1").status_code == 400
+
+
+def test_home_marks_what_changed_since_the_visit_before_this_one(tmp_path: Path) -> None:
+    clock = ManualClock(CREATED + 1_000)
+    app = replace(ordinary(tmp_path / "lore.db"), clock=clock)
+    client = client_of(app)
+    assert "since your last visit" not in client.get("/").text
+    clock.advance(60)
+    assert "since your last visit" not in client.get("/").text, "the same visit"
+    clock.advance(7_200)
+    database = open_database(str(tmp_path / "lore.db"))
+    project = next(row for row in list_projects(database) if row.path == PATH)
+    keep(database, project, ISSUES, [issue(9, clock.now_ms(), title="The gull is back")])
+    database.close()
+    for _ in range(2):
+        html = client.get("/").text
+        assert "1 since your last visit" in read(html).text
+        assert html.count('class="row unseen"') == 1
+    client.cookies.set("lore_8765_seen", "x-y")
+    assert client.get("/").status_code == 200
