@@ -1,7 +1,8 @@
-"""Benchmark `feedback`: what a poll of conversations costs in requests and in comments fetched.
+"""Benchmark `feedback`: what following conversations costs in requests and in comments fetched.
 
-For short and long threads, for few and many pull requests, by feeds and thread by thread. Counts only, so the server
-may live in this process; sizes are the same at every scale, because the promise is about the largest.
+Only followed pull requests are stored (`mirror = "followed"`); the benchmark `github` counts a whole repository. For
+short and long threads, for few and many pull requests, by feeds and thread by thread. Counts only, so the server may
+live in this process; sizes are the same at every scale, because the promise is about the largest.
 """
 
 from __future__ import annotations
@@ -16,13 +17,9 @@ from msgspec import Struct
 
 from benchmarks.findings import Finding
 from benchmarks.scale import Scale
+from tidelore.app.feedback_polling import FeedbackPollRequest, poll_github
 from tidelore.app.wiring import App
-from tidelore.core.config import Config, parse_config, repo_settings
-from tidelore.feedback.polling import RepoTarget, poll
-from tidelore.feedback.report import RepoReport
-from tidelore.sources.github.source import open_github
-from tidelore.sources.ports import Wiring
-from tidelore.store.work.session import Workshop
+from tidelore.core.config import Config, parse_config
 from tidelore_world.server import serve
 from tidelore_world.world import World
 
@@ -92,14 +89,14 @@ def _build(pulls: int, comments: int) -> World:
 
 
 def _config(url: str, fetch: str, track: list[str]) -> Config:
-    host = {"base_url": url, "fetch": fetch, "track_authors": track, "bootstrap_pages_per_poll": 1000}
+    host = {"base_url": url, "mirror": "followed", "fetch": fetch, "track_authors": track}
     return parse_config({"github": [host | {"repos": [{"name": REPO}]}]})
 
 
 def _poll(app: App, world: World) -> Cost:
     world.advance(60)
     before, began = len(world.log), time.monotonic()
-    report = asyncio.run(_polled(app))
+    report = asyncio.run(poll_github(app, FeedbackPollRequest())).report.repos[0]
     seconds = time.monotonic() - began
     for error in (report.error, *report.failures.values()):
         if error is not None:
@@ -107,16 +104,3 @@ def _poll(app: App, world: World) -> Cost:
     spent = world.log[before:]
     comments = sum(tally.fetched for surface, tally in report.surfaces.items() if surface != "pulls")
     return Cost(len(spent), sum(status != 304 for _, _, status in spent), comments, seconds)
-
-
-async def _polled(app: App) -> RepoReport:
-    host = app.config.github[0]
-    wiring = Wiring(app.config, app.clock, app.environ, lambda _metric: None)
-    database = app.open_store(create=True)
-    try:
-        async with open_github(host, wiring) as source:
-            shop = Workshop(database, app.config, app.clock, app.seam, "lore poll github")
-            report = await poll(shop, [RepoTarget(source, repo_settings(host, REPO))])
-    finally:
-        database.close()
-    return report.repos[0]

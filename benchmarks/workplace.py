@@ -24,7 +24,7 @@ from tidelore.core.progress import silent
 from tidelore.sources.ports import RESOURCES, Wiring
 from tidelore.sources.registry import open_hosts
 from tidelore.store.work.session import Workshop, open_session
-from tidelore.sync.lists import ingest
+from tidelore.sync.ingest import ingest
 from tidelore.sync.mirror import MirrorRequest
 from tidelore.sync.projects import ListTarget
 from tidelore.sync.report import RequestCount, RunReport

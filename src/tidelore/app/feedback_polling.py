@@ -1,7 +1,7 @@
-"""Use-cases of GitHub polls: poll repositories and act on new comments; audit and repair stored events.
+"""Use-cases of GitHub polls: sync repositories and act on new comments; audit and repair stored events.
 
-After the repositories were read, commands are applied, replies sent and handlers run. Our login is requested only for
-hosts where a reply of ours was not observed yet, so a poll by feeds without changes stays at three requests.
+A poll is a sync of the configured repositories (`sync/`), from which feedback is derived. After it, commands are
+applied, replies sent and handlers run.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ class PolledRepo(Struct, frozen=True, kw_only=True):
 
     source: Annotated[str, means("the configured host")]
     repo: Annotated[str, means("the repository")]
-    mode: Annotated[str | None, means("how it was read, repo or thread, or null if nothing is tracked")]
+    mode: Annotated[str | None, means("how it was read, repo or thread, or null if nothing was requested")]
     requests: Annotated[int, means("requests that reading took")]
-    unfinished: Annotated[int, means("thread lists that are not read to the end; the next poll continues")]
+    unfinished: Annotated[int, means("lists that are not read to the end; the next poll continues")]
     tracked: Annotated[list[int], means("pull requests tracked by rule since this poll")]
     moved: Annotated[list[str], means("status changes of pull requests, as text")]
     effects: PollEffects

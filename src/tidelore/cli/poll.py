@@ -43,11 +43,12 @@ def github_command(
     force: bool,  # noqa: FBT001
     dry_run: bool,  # noqa: FBT001
 ) -> Output:
-    """Poll tracked pull requests for new comments.
+    """Sync GitHub repositories and act on new comments.
 
-    Each new or edited comment becomes one event. Then operator commands are applied, pending replies are sent and the
-    configured handler runs for every ready event. A poll without changes costs three requests per repository. Exits
-    with 7 if something could not be read; the rest is stored.
+    Each new or edited comment on a tracked pull request becomes one event. Then operator commands are applied, pending
+    replies are sent and the configured handler runs for every ready event. Without changes a poll sends four
+    conditional requests per repository, or three with mirror = "followed". Exits with 7 if something could not be
+    read; the rest is stored.
     """
     invocation = invocation_of(ctx)
     request = FeedbackPollRequest(repo, full=full, force=force, handler=not no_handler)
@@ -90,7 +91,7 @@ def _repo_lines(found: PolledRepo) -> list[str]:
     lines += [f"  {step}" for step in found.moved]
     lines += [f"  #{number}: tracking started by rule" for number in found.tracked]
     if found.unfinished:
-        lines.append(f"  {plural(found.unfinished, 'thread list')} not fully read yet; the next poll continues")
+        lines.append(f"  {plural(found.unfinished, 'list')} not fully read yet; the next poll continues")
     return lines + [f"  {failure.where} could not be read: {failure.message}" for failure in found.failures]
 
 
