@@ -340,6 +340,18 @@ def read_openings(database: Database, ids: Sequence[int], length: int) -> dict[i
     return dict(rows)
 
 
+def read_passages(database: Database, ids: Sequence[int], part: str, length: int) -> dict[int, str]:
+    """Return the passage around the first occurrence of a text in the content of documents that contain it."""
+    place = "instr" if database.dialect == "sqlite" else "strpos"
+    rows = database.read(
+        "SELECT id, content_at, substr(content, CASE WHEN content_at > :before THEN content_at - :before ELSE 1 END,"
+        f" :length) FROM (SELECT id, content, {place}(content, :part) AS content_at FROM documents"
+        f" WHERE id {database.among('ids')}) AS found WHERE content_at > 0",
+        {"ids": database.integers(ids), "part": part, "length": length, "before": length // 4},
+    )
+    return {row_id: f"…{text}" if found_at > length // 4 else text for row_id, found_at, text in rows}
+
+
 def readiness(database: Database) -> Readiness:
     """Return whether there are documents to search, and how many sources still wait for one."""
     waiting = database.read("SELECT COUNT(*) FROM dirty_sources")[0][0]

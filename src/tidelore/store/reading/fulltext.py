@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tidelore.core.words import is_unspaced, pairs_of, split_scripts
 from tidelore.store.database.port import Database, Row
 
 _PLACES = {"sqlite": "instr", "postgres": "strpos"}
@@ -143,6 +144,10 @@ class FullText(Protocol):
         """Return how many documents contain a term: exact below `most`, an estimate above."""
         ...
 
+    def has(self, term: Term) -> bool:
+        """Return whether any document contains a term."""
+        ...
+
     def count_together(self, terms: Sequence[Term]) -> int:
         """Return how many documents contain all of these terms."""
         ...
@@ -172,8 +177,8 @@ class FullText(Protocol):
         ...
 
 
-# title, content, participants, labels
-_SCORE = "bm25(documents_fts, 4.0, 1.0, 2.0, 4.0)"
+# title, content, participants, labels, bigrams
+_SCORE = "bm25(documents_fts, 4.0, 1.0, 2.0, 4.0, 1.0)"
 _SNIPPET = f"snippet(documents_fts, 1, :opening, :closing, '…', {SNIPPET_WORDS})"
 _INDEXED = re.compile(r"[^%_]{3}")
 _INDEXED_WORD = re.compile(r"[A-Za-z0-9]")
@@ -213,6 +218,9 @@ class SqliteFullText:
 
     def count(self, term: Term, most: int) -> int:
         return self._count(_quoted(term), most)
+
+    def has(self, term: Term) -> bool:
+        return self._matches(_quoted(term), 1) == 1
 
     def count_together(self, terms: Sequence[Term]) -> int:
         rows = self._database.read(
@@ -368,7 +376,7 @@ def _columns(wanted: DocumentFilter) -> list[str]:
     """Return the parts of a filter that a word index can narrow; the rows decide."""
     columns = [("labels", label) for label in wanted.labels]
     columns += [("participants", wanted.author)] if wanted.author else []
-    return [f"{column} : {_quoted(Term(text))}" for column, text in columns if _INDEXED_WORD.search(text)]
+    return [f"{column} : {_string(text)}" for column, text in columns if _INDEXED_WORD.search(text)]
 
 
 def _only_by_index(wanted: DocumentFilter) -> DocumentFilter:
@@ -400,7 +408,20 @@ def _any(terms: Iterable[Term]) -> str:
 
 
 def _quoted(term: Term) -> str:
-    return '"' + term.text.replace('"', '""') + '"'
+    """Return a term as an expression; unspaced runs as phrases of bigrams, a single character as their beginning."""
+    if not is_unspaced(term.text):
+        return _string(term.text)
+    parts = []
+    for part in split_scripts(term.text):
+        if not is_unspaced(part):
+            parts.append(_string(part))
+        else:
+            parts.append(_string(" ".join(pairs_of(part))) if len(part) > 1 else f"{_string(part)} *")
+    return parts[0] if len(parts) == 1 else f"({' AND '.join(parts)})"
+
+
+def _string(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
 
 
 # participants, content, labels, title: in the proportions of the SQLite weights.
@@ -418,6 +439,14 @@ class PostgresFullText:
 
     def count(self, term: Term, most: int) -> int:  # noqa: ARG002
         return self.count_together([term])
+
+    def has(self, term: Term) -> bool:
+        bound = _Bound()
+        return bool(
+            self._database.read(
+                f"SELECT 1 FROM documents d WHERE d.search_vector @@ ({bound.query(term)}) LIMIT 1", bound.params
+            )
+        )
 
     def count_together(self, terms: Sequence[Term]) -> int:
         bound = _Bound()
@@ -514,10 +543,26 @@ class _Bound:
 
     def query(self, term: Term) -> str:
         """Return the tsquery of a term: stemmed for titles and contents, unstemmed for labels and names."""
-        name = next((name for name, text in self.params.items() if text == term.text), f"term_{len(self.params)}")
-        self.params[name] = term.text
+        if is_unspaced(term.text):
+            return f"({' && '.join(map(self._part, split_scripts(term.text)))})"
+        name = self._name(term.text)
         make = "phraseto_tsquery" if term.is_phrase else "plainto_tsquery"
-        return f"({make}('english', :{name}) || {make}('simple', :{name}))"
+        return f"({make}('english', without_accents(:{name})) || {make}('simple', without_accents(:{name})))"
+
+    def _part(self, part: str) -> str:
+        """Return the tsquery of one part of an unspaced text: a word, a phrase of bigrams, or how a bigram begins."""
+        if not is_unspaced(part):
+            return self.query(Term(part))
+        if len(part) == 1:
+            begins = self._name(f"'{part}':*")
+            return f"to_tsquery('simple', :{begins})"
+        pairs = self._name(" ".join(pairs_of(part)))
+        return f"phraseto_tsquery('simple', :{pairs})"
+
+    def _name(self, text: str) -> str:
+        name = next((name for name, bound in self.params.items() if bound == text), f"term_{len(self.params)}")
+        self.params[name] = text
+        return name
 
     def any_of(self, terms: Iterable[Term]) -> str:
         return " || ".join(self.query(term) for term in terms)

@@ -654,6 +654,7 @@ CREATE TABLE documents (
     paths           TEXT NOT NULL,
     identifiers     TEXT NOT NULL,                                       -- paths and names that are searched by any part
     content         TEXT NOT NULL,
+    bigrams         TEXT NOT NULL DEFAULT '',                            -- pairs of Chinese, Japanese and Korean characters
     url             TEXT,
     created_at      INTEGER NOT NULL,
     updated_at      INTEGER NOT NULL,
@@ -666,6 +667,12 @@ CREATE INDEX idx_documents_thread ON documents (thread_type, thread_id);
 CREATE INDEX idx_documents_project ON documents (project_id, updated_at);
 CREATE INDEX idx_documents_updated ON documents (updated_at);
 CREATE INDEX idx_documents_hash ON documents (id, content_hash);
+
+-- Words of the documents, in lower case without accents: to correct typing errors in queries.
+CREATE TABLE document_words (
+    id   INTEGER PRIMARY KEY,
+    word TEXT NOT NULL UNIQUE
+) STRICT;
 
 -- Models that made vectors. Vectors of two models are never compared.
 CREATE TABLE embedding_models (
