@@ -28,7 +28,7 @@ from tidelore.documents.embed import cut, embed_documents
 from tidelore.embedding.embedder import Embedder, Unavailable
 from tidelore.embedding.registry import open_embedder
 from tidelore.engine.crashpoint import no_seam
-from tidelore.search.semantic import VectorIndex
+from tidelore.search.vector_index import VectorIndex
 from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database

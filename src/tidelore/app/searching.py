@@ -38,7 +38,7 @@ from tidelore.store.database.port import Database
 if TYPE_CHECKING:
     from tidelore.core.references import PostReference
     from tidelore.search.find import SearchMode
-    from tidelore.search.semantic import MeaningRanker
+    from tidelore.search.similarity import MeaningRanker
     from tidelore.search.spelling import Correction
     from tidelore.store.reading.documents import ThreadKey
 
@@ -326,6 +326,18 @@ class Meaning(Struct, frozen=True):
     extra: str | None = None
 
 
+def _rank_lightly(app: App, database: Database, text: str) -> MeaningRanker | None:
+    """Return a ranker that needs no numpy, or None if it cannot serve: this process searches once."""
+    from tidelore.embedding.embedder import Unavailable, tune
+    from tidelore.embedding.local import TUNING, find_local
+    from tidelore.search.sign_scan import make_light_ranker
+
+    files = find_local()
+    if isinstance(files, Unavailable):
+        return None
+    return make_light_ranker(database, files, tune(app.config.embedding, TUNING), text)
+
+
 def rank_by_meaning(app: App, database: Database, text: str) -> Meaning:
     """Return the semantic ranker for a query; anything missing is reported as a notice."""
     from tidelore.core.errors import RemoteError
@@ -342,6 +354,8 @@ def rank_by_meaning(app: App, database: Database, text: str) -> Meaning:
         return Meaning(notice=reason, extra=extra)
     if not has_vectors(database):
         return Meaning()
+    if app.config.embedding.provider == "local" and (light := _rank_lightly(app, database, text)) is not None:
+        return Meaning(light)
     embedder = open_embedder(app.config.embedding, app.config.http, app.environ, app.clock)
     if embedder is None or isinstance(embedder, Unavailable):
         return Meaning(notice=None if embedder is None else embedder.reason)

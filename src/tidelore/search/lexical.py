@@ -36,7 +36,7 @@ weight."""
 
 NARROW = 0.05
 """A filter that lets a smaller share of documents pass needs no gate."""
-MOST_ROOM = 3.0
+MOST_ROOM = 2.0
 """The largest factor by which GATE_ROOM grows if a filter excludes most documents."""
 
 
@@ -124,11 +124,7 @@ class _ByWords(Struct, frozen=True):
 def _by_words(text: FullText, ask: Ask, present: Sequence[Counted], wanted: DocumentFilter, depth: int) -> _ByWords:
     share = text.share(wanted) if wanted.narrows else FilterShare()
     ask = replace(ask, is_narrow=share.by_rows < NARROW)
-    complete: dict[int, float] = {}
-    if len(present) > 1:
-        # Not more expensive than the gates below: a document with all terms passes each of them.
-        complete = dict(text.rank(replace(ask, gate=Gate(ask.terms, needs_all=True)), wanted, depth))
-    found = dict(complete)
+    found: dict[int, float] = {}
     opened: list[Gate] = []
     # Documents that the filter excludes pass the gate but are not scored, so the gate may be wider.
     room = inf if share.total < NARROW else GATE_ROOM * min(1 / share.total, MOST_ROOM)
@@ -139,12 +135,17 @@ def _by_words(text: FullText, ask: Ask, present: Sequence[Counted], wanted: Docu
         if len(found) >= ENOUGH:
             break
     else:
-        found = {**complete, **dict(text.rank(ask, wanted, depth))}
+        found = dict(text.rank(ask, wanted, depth))
         enough = False
+    complete = frozenset(text.containing_all(ask, wanted, depth)) if len(present) > 1 else frozenset()
+    if not complete <= found.keys():
+        # They pass every gate, but their scores may be too low. Scoring them is dear, so only if it is needed.
+        found |= text.rank(replace(ask, gate=Gate(ask.terms, needs_all=True)), wanted, depth)
+        complete &= found.keys()
     best = sorted(found, key=lambda row_id: (row_id not in complete, -found[row_id], -row_id))[:depth]
     # By score alone, a long document that contains all words could be cut off, so those are selected first.
     scores = {row_id: found[row_id] for row_id in sorted(best, key=lambda row_id: (-found[row_id], -row_id))}
-    return _ByWords(scores, tuple(opened), frozenset(complete), enough or len(found) >= depth)
+    return _ByWords(scores, tuple(opened), complete, enough or len(found) >= depth)
 
 
 def _with_names(scores: Mapping[int, float], names: Sequence[Ranking], inside: Sequence[int], depth: int) -> Ranking:

@@ -87,7 +87,7 @@ def test_a_query_loads_neither_the_package_nor_a_client_nor_an_event_loop() -> N
     done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     loaded = set(done.stdout.split())
-    assert {"numpy", "tokenizers", "safetensors"} <= loaded
+    assert {"numpy", "tokenizers"} <= loaded
     assert not loaded & {"wordllama", "asyncio", "httpx2", "requests", "pydantic"}
 
 

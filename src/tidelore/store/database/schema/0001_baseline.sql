@@ -700,7 +700,8 @@ CREATE TABLE embeddings (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX idx_embeddings_document ON embeddings (document_id);
 
--- Vectors, 1,024 to a row: one byte for each number, with a scale for each vector.
+-- Vectors, 64 to a row: one byte for each number, with a scale for each vector. The signs come first, because a
+-- search compares those of all vectors and reads the numbers of a few.
 CREATE TABLE embedding_blocks (
     model_id   INTEGER NOT NULL REFERENCES embedding_models (id),
     block      INTEGER NOT NULL,
@@ -708,6 +709,7 @@ CREATE TABLE embedding_blocks (
     documents  BLOB NOT NULL,
     positions  BLOB NOT NULL,
     scales     BLOB NOT NULL,
+    signs      BLOB NOT NULL,                                            -- one bit for each number: is it positive
     vectors    BLOB NOT NULL,
     UNIQUE (model_id, block)
 ) STRICT;
