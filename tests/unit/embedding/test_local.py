@@ -15,7 +15,8 @@ import pytest
 from tidelore.core.config import Embedding
 from tidelore.core.errors import ConfigError
 from tidelore.embedding.embedder import InProcess, Unavailable
-from tidelore.embedding.local import DIMENSION, LocalEmbedder, LocalFiles, find_local
+from tidelore.embedding.light import DIMENSION, LocalFiles
+from tidelore.embedding.local import LocalEmbedder, find_local
 
 TEXTS = [
     "The cache is dropped when a merge request is rebased.",

@@ -17,7 +17,8 @@ from tidelore.embedding.embedder import Embedder, ModelIdentity, Unavailable
 from tidelore.embedding.registry import open_embedder
 from tidelore.search.find import SearchRequest
 from tidelore.search.query import parse_query
-from tidelore.search.semantic import MeaningRanker, make_ranker, mean_direction, open_index
+from tidelore.search.semantic import make_ranker, mean_direction, open_index
+from tidelore.search.similarity import MeaningRanker
 from tidelore.search.vector_index import VectorIndex, best_places
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database
@@ -99,7 +100,8 @@ def test_comparing_signs_first_finds_nearly_all_of_the_nearest(
         assert all(len(one[kind]) == 10 for one, _ in pairs)
     assert not any(hit.document_id == BLOCK + 1 for one, _ in found for hit in one)
     best = index.nearest(database, rows[7], 1)[0]
-    assert (best.document_id, best.score) == (8, pytest.approx(1, abs=0.01))
+    assert best.document_id == 8
+    assert best.score == pytest.approx(1, abs=0.01)
 
 
 def test_deleted_and_filtered_documents_are_not_found(database: Database, model: VectorModel) -> None:
