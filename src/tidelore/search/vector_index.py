@@ -67,7 +67,7 @@ class VectorIndex:
         if self._in_rows:
             return None
         table = self._refreshed(database)
-        compared = table.compare(vector, MOST_ASKED)
+        compared = table.compare(vector, 4 * limit)
         best = compared.best(MOST_ASKED)
         documents = compared.documents[best].tolist()
         passed: set[int] = set()

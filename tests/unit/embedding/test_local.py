@@ -123,7 +123,7 @@ def test_a_damaged_model_file_is_reported_with_the_fix(files: LocalFiles, damage
     assert "reinstall" in str(caught.value.fix)
 
 
-@pytest.mark.parametrize("missing", ["wordllama", "numpy", "tokenizers", "safetensors"])
+@pytest.mark.parametrize("missing", ["wordllama", "numpy", "tokenizers"])
 def test_a_missing_package_makes_the_embedder_unavailable_with_a_fix(
     missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
