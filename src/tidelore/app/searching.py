@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tidelore.search.find import SearchMode
     from tidelore.search.similarity import MeaningRanker
     from tidelore.search.spelling import Correction
-    from tidelore.store.reading.documents import ThreadKey
+    from tidelore.store.reading.found_documents import ThreadKey
 
 MODES = finding.MODES
 CHARACTERS_PER_TOKEN = 4
@@ -245,7 +245,7 @@ def find_similar(app: App, reference: str, project: str | None = None, limit: in
     """Return the threads whose text is nearest in meaning to an issue, merge request, topic or post."""
     require("vectors", "`lore similar`", ["numpy"])
     from tidelore.search import semantic
-    from tidelore.store.reading.documents import ThreadKey
+    from tidelore.store.reading.found_documents import ThreadKey
     from tidelore.store.reading.posts import resolve_post
 
     post = _post_reading(reference)
@@ -291,7 +291,7 @@ def _resolved(
     database: Database, reference: str, meant: dict[Kind | None, Reference], project: str | None, default: str
 ) -> ThreadKey:
     from tidelore.store.reading.conversations import resolve
-    from tidelore.store.reading.documents import ThreadKey
+    from tidelore.store.reading.found_documents import ThreadKey
     from tidelore.store.reading.topics import resolve_topic
 
     rows: dict[Kind | None, int] = {}

@@ -19,7 +19,7 @@ from tidelore.search.lexical import DEPTH, LexicalFinding, rank_lexical
 from tidelore.search.query import FIELDS, Query
 from tidelore.search.results import Snippet, ThreadGroup, ThreadResult, fuse_by_thread, make_result, read_snippet
 from tidelore.store.database.port import Database
-from tidelore.store.reading.documents import (
+from tidelore.store.reading.found_documents import (
     Readiness,
     read_documents,
     read_openings,

@@ -18,7 +18,7 @@ from tidelore.search.results import ThreadGroup, ThreadResult, group_by_thread, 
 from tidelore.search.similarity import NAME, MeaningRanker
 from tidelore.search.vector_index import VectorIndex
 from tidelore.store.database.port import Database
-from tidelore.store.reading.documents import ThreadKey, read_documents, read_openings, read_threads_of
+from tidelore.store.reading.found_documents import ThreadKey, read_documents, read_openings, read_threads_of
 from tidelore.store.reading.vector_models import find_model, models_of
 from tidelore.store.reading.vectors import documents_of
 
