@@ -12,7 +12,9 @@ from tidelore.documents.embed import embed_documents
 from tidelore.embedding.local import LocalEmbedder
 from tidelore.embedding.registry import open_embedder
 from tidelore.engine.crashpoint import no_seam
-from tidelore.search.semantic import MeaningRanker, VectorIndex, open_index
+from tidelore.search.semantic import open_index
+from tidelore.search.similarity import MeaningRanker
+from tidelore.search.vector_index import VectorIndex
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database
 from tidelore.store.work.session import Workshop

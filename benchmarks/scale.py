@@ -8,7 +8,7 @@ from msgspec import Struct
 class Scale(Struct, frozen=True):
     """Sizes of one run. `merge_requests` have conversations, in a copy to be read there are `few` or `many` notes.
 
-    Of `accounts` there are very many; as many posts are `streamed`.
+    Of `accounts` there are very many; as many posts are `streamed`, and as many `vectors` compared.
     """
 
     items: int
@@ -21,6 +21,7 @@ class Scale(Struct, frozen=True):
     many_notes: int
     accounts: int
     streamed: int
+    vectors: int
 
 
 FULL = Scale(
@@ -34,6 +35,7 @@ FULL = Scale(
     many_notes=1_000_000,
     accounts=50_000,
     streamed=50_000,
+    vectors=1_000_000,
 )
 QUICK = Scale(
     items=4_000,
@@ -46,4 +48,5 @@ QUICK = Scale(
     many_notes=100_000,
     accounts=2_500,
     streamed=15_000,
+    vectors=200_000,
 )

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from benchmarks.docstrings import read_library
+from benchmarks.languages import ASKED, TOLD, read_reference
 from tidelore.core.model import Document, ProjectRecord
 from tidelore.search.query import STOP_WORDS
 from tidelore.store.database.migrate import migrate
@@ -102,6 +103,17 @@ def fill_with_docstrings(path: Path) -> dict[str, list[Question]]:
     for number, found in enumerate(objects, 1):
         answers.setdefault(found.question, []).append(number)
     return {"its first sentence": [Question(text, frozenset(numbers)) for text, numbers in answers.items()]}
+
+
+def fill_with_languages(path: Path) -> dict[str, list[Question]]:
+    """Make a copy of conversations in three languages among the paragraphs of the language reference."""
+    reference = read_reference()
+    told = [document(number, number, "", f"{title}. {text}") for number, (title, text) in enumerate(TOLD, 1)]
+    rest = [document(number, number, "", text) for number, (_, text) in enumerate(reference, len(TOLD) + 1)]
+    store(path, [replace(entry, source_type="issue") for entry in (*told, *rest)])
+    own = [Question(text, frozenset({number + 1})) for text, number in ASKED]
+    asked = [Question(first, frozenset({number})) for number, (first, _) in enumerate(reference, len(TOLD) + 1)]
+    return {"a question in German, Japanese or Chinese": own, "the first sentence of a paragraph": asked}
 
 
 def document(number: int, thread: int, title: str, content: str) -> Document:

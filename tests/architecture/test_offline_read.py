@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
@@ -10,12 +11,20 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.databases.samples import add_project, issue
+from tests.databases.letters import document
+from tests.databases.samples import CREATED, add_project, issue
 from tests.databases.talk import keep
+from tests.support.manual_clock import ManualClock
 
+from tidelore.core.config import Config
+from tidelore.documents.embed import embed_documents
+from tidelore.embedding.local import LocalEmbedder
+from tidelore.embedding.registry import open_embedder
+from tidelore.engine.crashpoint import no_seam
 from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database
 from tidelore.store.mirror.parents import ISSUES
+from tidelore.store.work.session import Workshop
 
 REGISTRY = """
 import json, sys
@@ -100,6 +109,27 @@ def test_an_offline_read_imports_no_http_client_event_loop_or_console(
     modules = loaded_by(tmp_path, *command, "--db", str(copy))
     assert "tidelore.store.database.sqlite" in modules
     assert sorted(HEAVY & modules) == []
+
+
+def test_a_search_by_words_and_meaning_imports_neither_numpy_nor_the_writers_of_the_mirror(
+    copy: Path, tmp_path: Path
+) -> None:
+    embedder = open_embedder(Config().embedding, Config().http, {})
+    assert isinstance(embedder, LocalEmbedder)
+    database = open_database(str(copy))
+    keep(database, add_project(database), ISSUES, [issue(1, title="The crane stops at the berth")])
+    document(database)
+    shop = Workshop(database, Config(), ManualClock(CREATED), no_seam, "test")
+    assert asyncio.run(embed_documents(shop, embedder)).embedded == 1
+    database.close()
+    argv = ("--robot", "search", "crane", "--db", str(copy))
+    done = subprocess.run([sys.executable, "-c", SCRIPT, *argv], capture_output=True, text=True, check=True)
+    answer = json.loads(done.stdout)["data"]
+    assert answer["mode"] == "hybrid"
+    assert answer["items"][0]["ranks"] == {"lexical": 1, "semantic": 1}
+    modules = set(json.loads(done.stderr)[1])
+    assert sorted((HEAVY - {"pathlib"}) & modules) == []
+    assert not {"tidelore.store.mirror.parents", "tidelore.store.mirror.documents"} & modules
 
 
 def test_a_list_on_a_terminal_loads_only_the_cell_widths_of_rich(copy: Path, tmp_path: Path) -> None:

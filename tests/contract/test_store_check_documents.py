@@ -209,7 +209,7 @@ def test_a_vector_block_naming_another_document_is_found(copy: Database, break_i
 
 
 @IN_BLOCKS
-@pytest.mark.parametrize("part", ["documents", "positions", "scales", "vectors"])
+@pytest.mark.parametrize("part", ["documents", "positions", "scales", "signs", "vectors"])
 def test_a_vector_block_of_a_wrong_size_is_found(copy: Database, break_it: Execute, part: str) -> None:
     ((stored,),) = copy.read(f"SELECT {part} FROM embedding_blocks")
     break_it(f"UPDATE embedding_blocks SET {part} = :cut", cut=bytes(stored)[:-1])
@@ -219,6 +219,6 @@ def test_a_vector_block_of_a_wrong_size_is_found(copy: Database, break_it: Execu
 @IN_BLOCKS
 def test_every_vector_block_is_checked(copy: Database, break_it: Execute, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vector_check, "_AT_ONCE", 1)
-    columns = "model_id, generation, documents, positions, scales, vectors"
+    columns = "model_id, generation, documents, positions, scales, signs, vectors"
     break_it(f"INSERT INTO embedding_blocks (block, {columns}) SELECT 2, {columns} FROM embedding_blocks")
     assert named(copy, "vectors").endswith(": embedding_blocks 2")

@@ -22,7 +22,7 @@ from tidelore.store.mirror.parents import ISSUES
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.mirror.topics import TopicTable
 from tidelore.store.reading.conversations import resolve
-from tidelore.store.reading.documents import read_documents
+from tidelore.store.reading.found_documents import read_documents
 from tidelore.store.reading.topics import TopicFilter, list_topics, read_topic, resolve_topic
 
 SECRET = "xyzzy"

@@ -26,7 +26,7 @@ from tidelore.core.model import Document
 from tidelore.core.progress import EmbedReport
 from tidelore.documents.embed import MOST, next_step
 from tidelore.engine.crashpoint import Seam
-from tidelore.search.semantic import VectorIndex
+from tidelore.search.vector_index import VectorIndex
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.parents import ISSUES
 from tidelore.store.reading.vector_models import VectorModel, ensure_model, find_model

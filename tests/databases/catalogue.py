@@ -34,7 +34,8 @@ def columns_of(database: Database) -> dict[str, list[tuple[str, bool]]]:
     query = (
         'SELECT m.name, c.name, c."notnull" OR c.pk > 0 FROM sqlite_schema m JOIN pragma_table_info(m.name) c'
         " WHERE m.type IN ('table', 'view') AND m.name NOT LIKE 'sqlite_%'"
-        " AND m.name NOT LIKE 'documents_fts%' AND m.name NOT LIKE 'documents_trigram%' ORDER BY m.name, c.cid"
+        " AND m.name NOT LIKE 'documents_fts%' AND m.name NOT LIKE 'documents_trigram%'"
+        " AND m.name NOT LIKE 'document_words_trigram%' ORDER BY m.name, c.cid"
         if database.dialect == "sqlite"
         else "SELECT table_name, column_name, is_nullable = 'NO' FROM information_schema.columns"
         " WHERE table_schema = current_schema() AND column_name NOT IN ('search_vector', 'vector')"

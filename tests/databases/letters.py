@@ -18,7 +18,8 @@ from tidelore.documents.embed import embed_documents
 from tidelore.documents.generation import make_documents
 from tidelore.embedding.embedder import ModelIdentity
 from tidelore.engine.crashpoint import Crashpoint, no_seam
-from tidelore.search.semantic import VectorIndex, open_index
+from tidelore.search.semantic import open_index
+from tidelore.search.vector_index import VectorIndex
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.parents import ISSUES
 from tidelore.store.work.session import Workshop, open_session

@@ -259,3 +259,13 @@ def test_an_unknown_field_is_named_with_the_known_ones(filled: Desk) -> None:
     assert all(f"{name}:" in data["notice"] for name in ("author", "label", "since"))
     assert "unknown filter foo:" in filled.run("search", "zanzibar foo:bar").err
     assert filled.robot("search", "zanzibar label:bug std::x", "--mode", "lexical").data["notice"] is None
+
+
+def test_a_mistyped_word_is_corrected_and_the_answer_says_so(filled: Desk) -> None:
+    answer = filled.robot("search", "zanzibra", "--mode", "lexical").data
+    assert answer["corrections"] == [{"written": "zanzibra", "used": "zanzibar"}]
+    assert answer["items"]
+    done = filled.run("search", "zanzibra", "--mode", "lexical")
+    assert done.err.startswith("note: no document contains 'zanzibra'; searched for 'zanzibar' instead")
+    exact = filled.robot("search", '"zanzibra"', "--mode", "lexical").data
+    assert (exact["corrections"], exact["items"], exact["total"]) == ([], [], 0)

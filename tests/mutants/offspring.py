@@ -108,6 +108,15 @@ SILENT = (
         why="What the forge deleted can still be read here.",
     ),
     Mutant(
+        name="words-of-a-deleted-document-kept",
+        invariant="deletion leaves nothing",
+        file="store/mirror/documents.py",
+        before="        remove_words(tx, lost)\n",
+        after="",
+        test="tests/contract/test_store_tombstones.py::test_no_table_contains_text_of_a_deleted_item[issues-sqlite]",
+        why="A word of a deleted text would be offered as a correction.",
+    ),
+    Mutant(
         name="push-makes-no-files-due",
         invariant="silent changes",
         file="store/mirror/kinds.py",

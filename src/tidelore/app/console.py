@@ -54,7 +54,7 @@ from tidelore.store.work.runs import UNFINISHED
 if TYPE_CHECKING:
     from tidelore.embedding.embedder import Embedder
     from tidelore.feedback.repositories import ConfiguredRepo
-    from tidelore.search.semantic import MeaningRanker
+    from tidelore.search.similarity import MeaningRanker
     from tidelore.store.database.port import Transaction
 
 

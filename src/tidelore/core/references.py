@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeVar, get_args
-from urllib.parse import unquote
 
 from msgspec import Struct
 
@@ -202,6 +201,9 @@ def parse_post_reference(text: str) -> PostReference:
     found = re.fullmatch(_POST_ADDRESS, word)
     if found is not None:
         return PostReference(_authority(found[1]), found[2], found[3])
+    # Not at the top: it loads more than most commands need.
+    from urllib.parse import unquote
+
     found = re.fullmatch(_POST_PAGE, unquote(word), re.IGNORECASE)
     if found is not None:
         return PostReference(_authority(found[1]), POST_COLLECTION, found[2])

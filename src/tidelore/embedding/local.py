@@ -8,19 +8,21 @@ tokens' vectors, as the package computes it, except that a blank text gives zero
 from __future__ import annotations
 
 import importlib.util
+import math
+import struct
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
+import msgspec
 
 from tidelore.core.clock import SystemClock
 from tidelore.core.config import Embedding
-from tidelore.core.content import digest
 from tidelore.core.errors import ConfigError
 from tidelore.core.extras import EXTRAS, find_missing, install_command
 from tidelore.embedding.embedder import ModelIdentity, Tuning, Unavailable, tune
+from tidelore.embedding.light import DIMENSION, TENSOR, LocalFiles, identify, tensor_place
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,22 +31,12 @@ if TYPE_CHECKING:
 
     from tidelore.embedding.embedder import Vector
 
-NAME = "wordllama-l2-supercat-256"
-DIMENSION = 256
 TUNING = Tuning(fusion_weight=0.7, rrf_k=10, batch_size=64, min_similarity=0.35)
 
-_RECIPE = b"mean-1"
 _EXTRA = "vectors"
 _REINSTALL = "pip install --force-reinstall wordllama"
 # From this many texts on, converting the half-precision table to float32 pays off; a query needs only a few rows.
 _WORTH_WIDENING = 32
-
-
-class LocalFiles(Struct, frozen=True):
-    """The paths of the model's files."""
-
-    weights: Path
-    tokenizer: Path
 
 
 def find_local() -> LocalFiles | Unavailable:
@@ -78,9 +70,7 @@ class LocalEmbedder:
 
     @cached_property
     def identity(self) -> ModelIdentity:
-        # The tokenizer file ends with a line break in some releases of the package; the model is the same.
-        parts = (self._files.weights.read_bytes(), self._files.tokenizer.read_bytes().strip(), _RECIPE)
-        return ModelIdentity(NAME, digest(b"".join(map(digest, parts))).hex(), DIMENSION)
+        return identify(self._files)
 
     async def identify(self) -> ModelIdentity:
         return self.identity
@@ -128,12 +118,17 @@ class LocalEmbedder:
 
     @cached_property
     def _table(self) -> NDArray[Any]:
-        from safetensors import SafetensorError, safe_open
+        import mmap
+
+        import numpy as np
 
         try:
-            with safe_open(str(self._files.weights), framework="numpy") as file:
-                table: NDArray[Any] = file.get_tensor("embedding.weight")
-        except (OSError, SafetensorError) as error:
+            with self._files.weights.open("rb") as file:
+                # Mapped, not read: a query needs only a few rows. The array keeps the mapping open.
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            start, shape = tensor_place(mapped, TENSOR)
+            table: NDArray[Any] = np.frombuffer(mapped, "<f2", math.prod(shape), start).reshape(shape)
+        except (OSError, ValueError, KeyError, struct.error, msgspec.DecodeError) as error:
             raise _unreadable(self._files.weights, str(error)) from None
         if table.ndim != 2 or table.shape[1] != DIMENSION:
             raise _unreadable(self._files.weights, f"its shape is {table.shape}")

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from hashlib import blake2b
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tidelore.core.content import blake2b
 from tidelore.core.model import Position
 from tidelore.engine.cursor import SKEW_MS, Cursor, Window, order_key
 

@@ -6,19 +6,28 @@ command to run.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol, get_args
 
 from msgspec import Struct
 
 from tidelore.core.errors import UserError
+from tidelore.core.words import is_unspaced, split_scripts
 from tidelore.search.fuse import RANK_CONSTANT, Ranking
 from tidelore.search.lexical import DEPTH, LexicalFinding, rank_lexical
 from tidelore.search.query import FIELDS, Query
 from tidelore.search.results import Snippet, ThreadGroup, ThreadResult, fuse_by_thread, make_result, read_snippet
 from tidelore.store.database.port import Database
-from tidelore.store.reading.documents import Readiness, read_documents, read_openings, read_threads_of, readiness
-from tidelore.store.reading.fulltext import DocumentFilter, full_text
+from tidelore.store.reading.found_documents import (
+    Readiness,
+    read_documents,
+    read_openings,
+    read_passages,
+    read_threads_of,
+    readiness,
+)
+from tidelore.store.reading.fulltext import CLOSING, OPENING, DocumentFilter, Term, full_text
 
 SearchMode = Literal["hybrid", "lexical", "semantic"]
 MODES: tuple[SearchMode, ...] = get_args(SearchMode)
@@ -143,10 +152,28 @@ def _describe_unknown(mode: SearchMode, *, found: bool) -> str:
     return f"no document contains any of these words{similar}"
 
 
+def _mark_runs(database: Database, terms: Sequence[Term], marked: dict[int, str]) -> dict[int, str]:
+    """Mark unspaced runs in snippets: the word index does not know where they are."""
+    parts = {part for term in terms for part in split_scripts(term.text) if is_unspaced(part)}
+    runs = sorted(parts, key=lambda run: (-len(run), run))
+    without = [row_id for row_id, text in marked.items() if OPENING not in text]
+    for run in runs:
+        passages = read_passages(database, without, run, _OPENING_LENGTH) if without else {}
+        marked |= passages
+        without = [row_id for row_id in without if row_id not in passages]
+    pattern = re.compile("|".join(map(re.escape, runs)))
+    return {
+        row_id: text if OPENING in text else pattern.sub(lambda hit: f"{OPENING}{hit[0]}{CLOSING}", text)
+        for row_id, text in marked.items()
+    }
+
+
 def _read(database: Database, query: Query, page: list[ThreadGroup]) -> list[ThreadResult]:
     ids = [group.best.id for group in page]
     rows = read_documents(database, ids)
     marked = full_text(database).snippets(query.terms, ids)
+    if any(is_unspaced(term.text) for term in query.terms):
+        marked = _mark_runs(database, query.terms, marked)
     # Documents found by identifier or meaning have no highlighted words: show their beginning.
     marked |= read_openings(database, [row_id for row_id in ids if row_id not in marked], _OPENING_LENGTH)
     shown = {row_id: read_snippet(text) for row_id, text in marked.items()}

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from tidelore.search.fuse import Ranking, fuse
 from tidelore.search.query import Query
+from tidelore.search.spelling import longer_words
 from tidelore.store.database.port import Database
 from tidelore.store.reading.fulltext import Ask, DocumentFilter, FilterShare, FullText, Gate, Term, full_text
 
@@ -24,6 +25,10 @@ DEPTH = 200
 GATE_ROOM = 3_000
 """How many documents may pass a gate; the benchmark `search` measures how many of the best ten that keeps."""
 ENOUGH = 50
+FEW = 10
+"""If words find fewer documents than this, longer words that contain them are searched too."""
+INSIDE = 0.3
+"""The strength of a document that contains a word only as a part of a longer one; always after all others."""
 EVERYWHERE = 50_000
 """A term in this many documents is ignored beside others: it costs the most, and of 100,000 documents bm25 gives it no
 weight."""
@@ -31,7 +36,7 @@ weight."""
 
 NARROW = 0.05
 """A filter that lets a smaller share of documents pass needs no gate."""
-MOST_ROOM = 3.0
+MOST_ROOM = 2.0
 """The largest factor by which GATE_ROOM grows if a filter excludes most documents."""
 
 
@@ -75,10 +80,15 @@ def rank_lexical(database: Database, query: Query, wanted: DocumentFilter, depth
         tuple(entry.term for entry in present), query.excluded, counts=tuple(entry.documents for entry in present)
     )
     words = _by_words(text, ask, present, wanted, depth) if present else _ByWords({})
+    inside: list[int] = []
+    if len(words.scores) < FEW and (longer := longer_words(database, query.terms)):
+        counts = tuple(text.count(term, GATE_ROOM + 1) for term in longer)
+        found = text.rank(Ask(tuple(longer), query.excluded, counts=counts), wanted, depth)
+        inside = [scored.id for scored in found if scored.id not in words.scores]
     names = [
         Ranking(f"name {name}", tuple(text.find_named(name, query.excluded, wanted, depth))) for name in query.names
     ]
-    ranking = _with_names(words.scores, names, depth)
+    ranking = _with_names(words.scores, names, inside, depth)
     is_cut = words.is_cut or len(ranking.ids) >= depth
     return LexicalFinding(ranking, tuple(counted), words.gates, words.complete, is_cut)
 
@@ -114,11 +124,7 @@ class _ByWords(Struct, frozen=True):
 def _by_words(text: FullText, ask: Ask, present: Sequence[Counted], wanted: DocumentFilter, depth: int) -> _ByWords:
     share = text.share(wanted) if wanted.narrows else FilterShare()
     ask = replace(ask, is_narrow=share.by_rows < NARROW)
-    complete: dict[int, float] = {}
-    if len(present) > 1:
-        # Not more expensive than the gates below: a document with all terms passes each of them.
-        complete = dict(text.rank(replace(ask, gate=Gate(ask.terms, needs_all=True)), wanted, depth))
-    found = dict(complete)
+    found: dict[int, float] = {}
     opened: list[Gate] = []
     # Documents that the filter excludes pass the gate but are not scored, so the gate may be wider.
     room = inf if share.total < NARROW else GATE_ROOM * min(1 / share.total, MOST_ROOM)
@@ -129,19 +135,31 @@ def _by_words(text: FullText, ask: Ask, present: Sequence[Counted], wanted: Docu
         if len(found) >= ENOUGH:
             break
     else:
-        found = {**complete, **dict(text.rank(ask, wanted, depth))}
+        found = dict(text.rank(ask, wanted, depth))
         enough = False
+    complete = frozenset(text.containing_all(ask, wanted, depth)) if len(present) > 1 else frozenset()
+    if not complete <= found.keys():
+        # They pass every gate, but their scores may be too low. Scoring them is dear, so only if it is needed.
+        found |= text.rank(replace(ask, gate=Gate(ask.terms, needs_all=True)), wanted, depth)
+        complete &= found.keys()
     best = sorted(found, key=lambda row_id: (row_id not in complete, -found[row_id], -row_id))[:depth]
     # By score alone, a long document that contains all words could be cut off, so those are selected first.
     scores = {row_id: found[row_id] for row_id in sorted(best, key=lambda row_id: (-found[row_id], -row_id))}
-    return _ByWords(scores, tuple(opened), frozenset(complete), enough or len(found) >= depth)
+    return _ByWords(scores, tuple(opened), complete, enough or len(found) >= depth)
 
 
-def _with_names(scores: Mapping[int, float], names: Sequence[Ranking], depth: int) -> Ranking:
-    """Return one ranking with the strengths of the words; a document found by identifier has strength 1."""
+def _with_names(scores: Mapping[int, float], names: Sequence[Ranking], inside: Sequence[int], depth: int) -> Ranking:
+    """Return one ranking with the strengths of the words; a document found by identifier has strength 1.
+
+    Documents that contain a word only inside a longer one come last.
+    """
     best = max(scores.values(), default=0.0)
     strengths = {row_id: max(score, 0.0) / best if best > 0 else 1.0 for row_id, score in scores.items()}
     words = Ranking("words", tuple(strengths), strengths=tuple(strengths.values()))
-    fused = [entry.id for entry in fuse([words, *names])[:depth]]
+    fused = [entry.id for entry in fuse([words, *names])]
     strengths |= {row_id: 1.0 for ranking in names for row_id in ranking.ids}
+    least = min([INSIDE, *strengths.values()])
+    weaker = [row_id for row_id in inside if row_id not in strengths]
+    strengths |= dict.fromkeys(weaker, least)
+    fused = [*fused, *weaker][:depth]
     return Ranking("lexical", tuple(fused), strengths=tuple(strengths[row_id] for row_id in fused))

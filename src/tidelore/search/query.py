@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from msgspec import Struct
 
 from tidelore.core.errors import UserError
+from tidelore.core.words import is_unspaced, parts_to_ask, split_scripts
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.projects import match_project
 from tidelore.store.reading.fulltext import DocumentFilter, Term
@@ -91,7 +92,8 @@ def parse_query(text: str) -> Query:
             unknown.append(like[1].lower())
         spoken.append(whole)
         if piece["phrase"] is not None and not piece["field"]:
-            wanted += _exact(whole)
+            # A phrase even if it is a single word: such a word is not corrected.
+            wanted += (term._replace(is_phrase=True) for term in _exact(whole))
         else:
             for term in _word(whole):
                 (common if term.text.lower() in STOP_WORDS else wanted).append(term)
@@ -124,7 +126,10 @@ def _word(word: str) -> Iterator[Term]:
     parts = _PART.findall(word)
     if is_identifier(name) and len(parts) > 1:
         yield Term(name[:LONGEST_TERM], is_phrase=True)
-    yield from (Term(part[:LONGEST_TERM], is_phrase=False) for part in parts)
+    for part in parts:
+        for piece in split_scripts(part) if is_unspaced(part) else (part,):
+            asked = parts_to_ask(piece[:LONGEST_TERM]) if is_unspaced(piece) else (piece[:LONGEST_TERM],)
+            yield from (Term(text, is_phrase=False) for text in asked)
 
 
 def _names(word: str) -> Iterator[str]:

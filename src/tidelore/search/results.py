@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tidelore.core.references import sign_of
 from tidelore.core.text import without_hidden
 from tidelore.search.fuse import Fused, Ranking, fuse, stand_in
-from tidelore.store.reading.documents import DocumentRow, ThreadKey
+from tidelore.store.reading.found_documents import DocumentRow, ThreadKey
 from tidelore.store.reading.fulltext import CLOSING, OPENING
 
 _MARKS = re.compile(f"([{OPENING}{CLOSING}])")

@@ -15,7 +15,8 @@ import pytest
 from tidelore.core.config import Embedding
 from tidelore.core.errors import ConfigError
 from tidelore.embedding.embedder import InProcess, Unavailable
-from tidelore.embedding.local import DIMENSION, LocalEmbedder, LocalFiles, find_local
+from tidelore.embedding.light import DIMENSION, LocalFiles
+from tidelore.embedding.local import LocalEmbedder, find_local
 
 TEXTS = [
     "The cache is dropped when a merge request is rebased.",
@@ -87,7 +88,7 @@ def test_a_query_loads_neither_the_package_nor_a_client_nor_an_event_loop() -> N
     done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     loaded = set(done.stdout.split())
-    assert {"numpy", "tokenizers", "safetensors"} <= loaded
+    assert {"numpy", "tokenizers"} <= loaded
     assert not loaded & {"wordllama", "asyncio", "httpx2", "requests", "pydantic"}
 
 
@@ -122,7 +123,7 @@ def test_a_damaged_model_file_is_reported_with_the_fix(files: LocalFiles, damage
     assert "reinstall" in str(caught.value.fix)
 
 
-@pytest.mark.parametrize("missing", ["wordllama", "numpy", "tokenizers", "safetensors"])
+@pytest.mark.parametrize("missing", ["wordllama", "numpy", "tokenizers"])
 def test_a_missing_package_makes_the_embedder_unavailable_with_a_fix(
     missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,8 @@ import ast
 
 import pytest
 from benchmarks.docstrings import describe, split_summary
-from benchmarks.search_quality import Quality, quality, shortfall
+from benchmarks.languages import ASKED, LEAST_WORDS, TOLD, read_reference
+from benchmarks.search_quality import RECORDED, Quality, loss, quality, shortfall
 
 SOURCE = '''
 """Reads ledgers of a port and writes them again.
@@ -61,3 +62,16 @@ def test_hybrid_quality_below_a_single_mode_fails_the_quality_check() -> None:
         finding.broken
         for finding in shortfall("x", {"lexical": words, "semantic": meaning, "hybrid": Quality(0.9, 0.6)})
     )
+
+
+def test_hybrid_quality_more_than_a_point_below_the_recorded_fails_the_quality_check() -> None:
+    recorded = RECORDED["stories"]
+    assert not any(finding.broken for finding in loss("stories", recorded))
+    lost = Quality(recorded.recall - 0.02, recorded.mrr - 0.005)
+    assert [finding.broken for finding in loss("stories", lost)] == [True, False]
+
+
+def test_every_question_of_the_third_set_has_its_conversation() -> None:
+    assert {number for _, number in ASKED} == set(range(len(TOLD)))
+    assert len(read_reference()) > 200
+    assert all(len(rest.split()) >= LEAST_WORDS for _, rest in read_reference())

@@ -30,7 +30,7 @@ def test_a_quoted_phrase_keeps_all_its_words() -> None:
 
 
 def test_a_quoted_stop_word_is_not_dropped() -> None:
-    assert parse_query('"the" crane').terms == (Term("the"), Term("crane"))
+    assert parse_query('"the" crane').terms == (Term("the", is_phrase=True), Term("crane"))
 
 
 def test_an_unclosed_quote_extends_to_the_end() -> None:

@@ -10,7 +10,7 @@ from tidelore.core.errors import UserError
 from tidelore.search.find import ModeChoice, choose_mode, describe_missing
 from tidelore.search.fuse import Fused, Ranking
 from tidelore.search.results import ThreadGroup, fuse_by_thread, group_by_thread, read_snippet
-from tidelore.store.reading.documents import Readiness, ThreadKey
+from tidelore.store.reading.found_documents import Readiness, ThreadKey
 from tidelore.store.reading.fulltext import CLOSING, OPENING
 
 

@@ -17,7 +17,9 @@ from tidelore.embedding.embedder import Embedder, ModelIdentity, Unavailable
 from tidelore.embedding.registry import open_embedder
 from tidelore.search.find import SearchRequest
 from tidelore.search.query import parse_query
-from tidelore.search.semantic import MeaningRanker, VectorIndex, best_places, make_ranker, mean_direction, open_index
+from tidelore.search.semantic import make_ranker, mean_direction, open_index
+from tidelore.search.similarity import MeaningRanker
+from tidelore.search.vector_index import VectorIndex, best_places
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database
 from tidelore.store.reading.vector_blocks import BLOCK, WORTH_FILLING, VectorEntry, choose_blocks, put, quantised
@@ -70,6 +72,36 @@ def test_an_index_scan_finds_the_same_as_a_full_comparison(database: Database, m
         assert {hit.document_id for hit in hits[:5]} <= set(exact[:7]), "eight bits blur neighbours, no more"
         assert [hit.score for hit in hits] == pytest.approx([best[hit.document_id] for hit in hits], abs=0.02)
         assert all(owners[hit.position] == hit.document_id for hit in hits)
+
+
+def test_comparing_signs_first_finds_nearly_all_of_the_nearest(
+    database: Database, model: VectorModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = directions(2_000)
+    store(database, model, list(range(1, len(rows) + 1)), rows)
+    with database.transaction() as tx:
+        tx.execute("INSERT INTO embedding_holes (model_id, block, slot) VALUES (1, 1, 0)")
+    exact = VectorIndex(database, model)
+    allowed = list(range(2, len(rows), 2))
+    queries = directions(10, seed=9)
+    whole = [(exact.nearest(database, query, 10), exact.nearest(database, query, 10, allowed)) for query in queries]
+    monkeypatch.setattr("tidelore.search.vector_index.WHOLE", 100)
+    monkeypatch.setattr("tidelore.search.vector_index.COMPARED", 300)
+    index = VectorIndex(database, model)
+    found = [(index.nearest(database, query, 10), index.nearest(database, query, 10, allowed)) for query in queries]
+    for kind in (0, 1):
+        pairs = list(zip(found, whole, strict=True))
+        shared = sum(
+            len({hit.document_id for hit in one[kind]} & {hit.document_id for hit in other[kind]})
+            for one, other in pairs
+        )
+        assert shared >= 90, "of 100"
+        assert shared < 100 or kind, "the signs decide here"
+        assert all(len(one[kind]) == 10 for one, _ in pairs)
+    assert not any(hit.document_id == BLOCK + 1 for one, _ in found for hit in one)
+    best = index.nearest(database, rows[7], 1)[0]
+    assert best.document_id == 8
+    assert best.score == pytest.approx(1, abs=0.01)
 
 
 def test_deleted_and_filtered_documents_are_not_found(database: Database, model: VectorModel) -> None:
@@ -158,7 +190,7 @@ def test_a_filtered_search_equals_a_search_within_the_listed_documents(
         asked.extend(ids)
         return third & set(ids)
 
-    monkeypatch.setattr("tidelore.search.semantic.ENOUGH", 5)
+    monkeypatch.setattr("tidelore.search.vector_index.ENOUGH", 5)
     named = index.nearest(database, rows[0], 10, sorted(third))
     found = index.nearest_passing(database, rows[0], 10, passing)
     assert found is not None
@@ -166,7 +198,7 @@ def test_a_filtered_search_equals_a_search_within_the_listed_documents(
     assert 5 <= len(found) <= 10
     assert len(asked) == len(set(asked)) < 100
     # Where hardly anything passes, asking one by one is given up.
-    monkeypatch.setattr("tidelore.search.semantic.MOST_ASKED", 40)
+    monkeypatch.setattr("tidelore.search.vector_index.MOST_ASKED", 40)
     assert index.nearest_passing(database, rows[0], 10, lambda _ids: set()) is None
 
 

@@ -80,6 +80,8 @@ SCHEMA_RECORD = ("version", "description", "checksum", "applied_at")
 class Lists(Protocol):
     """How lists of integers or texts are compared in this dialect."""
 
+    dialect: str
+
     def among(self, parameter: str) -> str:
         """Return the SQL for 'is one of the values in this parameter'."""
         ...
@@ -127,8 +129,6 @@ class Transaction(Lists, Protocol):
 
 class Database(Lists, Protocol):
     """An open database."""
-
-    dialect: str
 
     def transaction(self, *, durable: bool = False) -> AbstractContextManager[Transaction]:
         """Begin a write transaction: commit at the end, roll back on any exception.

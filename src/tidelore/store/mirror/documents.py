@@ -16,9 +16,11 @@ from msgspec.structs import replace
 
 from tidelore.core.content import digest
 from tidelore.core.model import Document
+from tidelore.core.words import bigrams_of
 from tidelore.engine.lease import Lease
 from tidelore.store.database.port import Database, Transaction
 from tidelore.store.mirror.kinds import ParentKind
+from tidelore.store.reading.vocabulary import add_words, remove_words, words_of
 from tidelore.store.work.leases import writing
 
 SOURCE_TYPES = {"issues": "issue", "merge_requests": "merge_request", "topics": "topic"}
@@ -139,7 +141,7 @@ def count_dirty(database: Database) -> int:
     return int(database.read("SELECT COUNT(*) FROM dirty_sources")[0][0])
 
 
-_COLUMNS = (*Document.__struct_fields__, "generated_at", "content_hash")
+_COLUMNS = (*Document.__struct_fields__, "bigrams", "generated_at", "content_hash")
 _UPDATES = ", ".join(f"{name} = excluded.{name}" for name in _COLUMNS if name not in {"source_type", "source_id"})
 _UPSERT = (
     f"INSERT INTO documents ({', '.join(_COLUMNS)}) VALUES ({', '.join(f':{name}' for name in _COLUMNS)})"
@@ -169,19 +171,24 @@ def write_documents(
     hashes = {source: digest(msgspec.json.encode(document)) for source, document in made.items()}
     changed = [source for source in made if held.get(source, (0, b""))[1] != hashes[source]]
     gone = [row_id for source, (row_id, _) in held.items() if source not in made]
+    replaced = [held[source][0] for source in changed if source in held]
+    lost = _words_of(tx, [*gone, *replaced]) if gone or replaced else set()
     if gone:
         tx.execute(f"DELETE FROM documents WHERE id {tx.among('ids')}", {"ids": tx.integers(gone)})
-    tx.execute_rows(_UPSERT, _COLUMNS, [(*_values(made[source]), now_ms, hashes[source]) for source in changed])
+    tx.execute_rows(_UPSERT, _COLUMNS, [_row(made[source], now_ms, hashes[source]) for source in changed])
     ids = [row_id for source, (row_id, _) in _held(tx, changed).items()]
+    add_words(tx, (text for source in changed for text in (made[source].title, made[source].content)))
+    remove_words(tx, lost)
     return WrittenDocuments(ids, len(gone), len(made) - len(changed))
 
 
 def remove_documents(tx: Transaction, source_type: str, source_ids: Sequence[int]) -> None:
     """Delete the documents of these sources immediately, without waiting for the next run that generates documents."""
-    tx.execute(
-        f"DELETE FROM documents WHERE source_type = :type AND source_id {tx.among('ids')}",
+    rows = tx.execute(
+        f"SELECT id FROM documents WHERE source_type = :type AND source_id {tx.among('ids')}",
         {"type": source_type, "ids": tx.integers(source_ids)},
     )
+    _delete(tx, [row_id for (row_id,) in rows])
 
 
 def remove_documents_of_threads(tx: Transaction, thread_type: str, thread_ids: Sequence[int]) -> None:
@@ -189,11 +196,22 @@ def remove_documents_of_threads(tx: Transaction, thread_type: str, thread_ids: S
 
     Documents locked by a concurrent writer are left to their mark: waiting for each other would be a deadlock.
     """
-    tx.execute(
-        "DELETE FROM documents WHERE id IN (SELECT id FROM documents WHERE thread_type = :type"
-        f" AND thread_id {tx.among('ids')}{tx.passing_locked()})",
+    rows = tx.execute(
+        f"SELECT id FROM documents WHERE thread_type = :type AND thread_id {tx.among('ids')}{tx.passing_locked()}",
         {"type": thread_type, "ids": tx.integers(thread_ids)},
     )
+    _delete(tx, [row_id for (row_id,) in rows])
+
+
+def _delete(tx: Transaction, ids: Sequence[int]) -> None:
+    if ids:
+        lost = _words_of(tx, ids)
+        tx.execute(f"DELETE FROM documents WHERE id {tx.among('ids')}", {"ids": tx.integers(ids)})
+        remove_words(tx, lost)
+
+
+def _words_of(tx: Transaction, ids: Sequence[int]) -> set[str]:
+    return words_of(tx, f"id {tx.among('ids')}", {"ids": tx.integers(ids)})
 
 
 def _held(tx: Transaction, sources: Iterable[DocumentSource]) -> dict[DocumentSource, tuple[int, bytes]]:
@@ -211,7 +229,8 @@ def _held(tx: Transaction, sources: Iterable[DocumentSource]) -> dict[DocumentSo
     return found
 
 
-def _values(document: Document) -> list[object]:
+def _row(document: Document, now_ms: int, content_hash: bytes) -> tuple[object, ...]:
     """Return the column values; lists are stored as lines, so that people and indexes can read them."""
     values = [getattr(document, name) for name in Document.__struct_fields__]
-    return ["\n".join(value) if isinstance(value, tuple) else value for value in values]
+    lines = ["\n".join(value) if isinstance(value, tuple) else value for value in values]
+    return (*lines, bigrams_of((document.title, document.content)), now_ms, content_hash)

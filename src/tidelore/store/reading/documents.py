@@ -1,4 +1,4 @@
-"""Reads the sources of documents, and documents for search results.
+"""Reads the sources of documents.
 
 Sources are read in batches. A source that is gone, or whose parent is a tombstone, is not returned: its document must
 be deleted. A repost has a document only if it is the first repost of a post that is not stored itself. Composes no
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -272,75 +272,3 @@ def read_posts(database: Database, ids: Sequence[int]) -> dict[int, PostSource]:
             links=tuple(links[values[0]]),
         )
     return found
-
-
-class ThreadKey(NamedTuple):
-    """The issue, merge request, topic or post a document belongs to."""
-
-    type: str
-    id: int
-
-
-class DocumentRow(Struct, frozen=True):
-    """A document without its content, and how its thread is named: by project and number, or by URL."""
-
-    id: int
-    source_type: str
-    thread_type: str
-    project: str | None
-    iid: int | None
-    uri: str | None
-    title: str
-    state: str
-    author_username: str | None
-    labels: str
-    url: str | None
-    updated_at: int
-    references_short: str | None
-
-
-class Readiness(NamedTuple):
-    """What can be searched: whether there are documents, and how many sources still wait for one."""
-
-    has_documents: bool
-    waiting: int
-
-
-def read_threads_of(database: Database, ids: Sequence[int]) -> dict[int, ThreadKey]:
-    """Return the thread of each of these documents."""
-    rows = database.read(
-        f"SELECT id, thread_type, thread_id FROM documents WHERE id {database.among('ids')}",
-        {"ids": database.integers(ids)},
-    )
-    return {row_id: ThreadKey(kind, thread) for row_id, kind, thread in rows}
-
-
-def read_documents(database: Database, ids: Sequence[int]) -> dict[int, DocumentRow]:
-    """Return these documents; one whose thread is no longer stored is left out."""
-    rows = database.read(
-        "SELECT d.id, d.source_type, d.thread_type, p.path, COALESCE(i.iid, m.iid, t.iid), o.uri, d.title, d.state,"
-        " d.author_username, d.labels, d.url, d.updated_at, COALESCE(i.references_short, m.references_short)"
-        " FROM documents d LEFT JOIN projects p ON p.id = d.project_id"
-        " LEFT JOIN issues i ON d.thread_type = 'issue' AND i.id = d.thread_id"
-        " LEFT JOIN merge_requests m ON d.thread_type = 'merge_request' AND m.id = d.thread_id"
-        " LEFT JOIN topics t ON d.thread_type = 'topic' AND t.id = d.thread_id"
-        " LEFT JOIN posts o ON d.thread_type = 'post' AND o.id = d.thread_id"
-        f" WHERE COALESCE(i.id, m.id, t.id, o.id) IS NOT NULL AND d.id {database.among('ids')}",
-        {"ids": database.integers(ids)},
-    )
-    return {row[0]: DocumentRow(*row) for row in rows}
-
-
-def read_openings(database: Database, ids: Sequence[int], length: int) -> dict[int, str]:
-    """Return the beginning of the content of documents."""
-    rows = database.read(
-        f"SELECT id, substr(content, 1, :length) FROM documents WHERE id {database.among('ids')}",
-        {"ids": database.integers(ids), "length": length},
-    )
-    return dict(rows)
-
-
-def readiness(database: Database) -> Readiness:
-    """Return whether there are documents to search, and how many sources still wait for one."""
-    waiting = database.read("SELECT COUNT(*) FROM dirty_sources")[0][0]
-    return Readiness(bool(database.read("SELECT 1 FROM documents LIMIT 1")), int(waiting))

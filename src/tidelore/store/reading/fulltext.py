@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tidelore.core.words import is_unspaced, pairs_of, split_scripts
 from tidelore.store.database.port import Database, Row
 
 _PLACES = {"sqlite": "instr", "postgres": "strpos"}
@@ -143,6 +144,10 @@ class FullText(Protocol):
         """Return how many documents contain a term: exact below `most`, an estimate above."""
         ...
 
+    def has(self, term: Term) -> bool:
+        """Return whether any document contains a term."""
+        ...
+
     def count_together(self, terms: Sequence[Term]) -> int:
         """Return how many documents contain all of these terms."""
         ...
@@ -153,6 +158,10 @@ class FullText(Protocol):
 
     def rank(self, ask: Ask, wanted: DocumentFilter, limit: int) -> list[Scored]:
         """Return the best documents, best first; if a filter accepts many, only as many as are worth ranking."""
+        ...
+
+    def containing_all(self, ask: Ask, wanted: DocumentFilter, limit: int) -> list[int]:
+        """Return documents that contain all terms, without scoring them: much cheaper than `rank`."""
         ...
 
     def find_named(self, name: str, excluded: Sequence[Term], wanted: DocumentFilter, limit: int) -> list[int]:
@@ -172,8 +181,8 @@ class FullText(Protocol):
         ...
 
 
-# title, content, participants, labels
-_SCORE = "bm25(documents_fts, 4.0, 1.0, 2.0, 4.0)"
+# title, content, participants, labels, bigrams
+_SCORE = "bm25(documents_fts, 4.0, 1.0, 2.0, 4.0, 1.0)"
 _SNIPPET = f"snippet(documents_fts, 1, :opening, :closing, '…', {SNIPPET_WORDS})"
 _INDEXED = re.compile(r"[^%_]{3}")
 _INDEXED_WORD = re.compile(r"[A-Za-z0-9]")
@@ -214,6 +223,9 @@ class SqliteFullText:
     def count(self, term: Term, most: int) -> int:
         return self._count(_quoted(term), most)
 
+    def has(self, term: Term) -> bool:
+        return self._matches(_quoted(term), 1) == 1
+
     def count_together(self, terms: Sequence[Term]) -> int:
         rows = self._database.read(
             "SELECT COUNT(*) FROM documents_fts WHERE documents_fts MATCH :expression",
@@ -244,11 +256,24 @@ class SqliteFullText:
         # Reading a row costs more than looking up its id among those an index returns at once.
         among = f" AND +documents_fts.rowid IN (SELECT d.id FROM documents d WHERE 1 = 1{first})" if first else ""
         params |= {**then_params, "expression": expression(ask, wanted), "limit": limit, "shortlist": _SHORTLIST}
-        found = self._database.read(_ranking(among, then, shortlisted=bool(then)), params)
+        gate = _second_mention(ask)
+        if gate is not None:
+            params["gate"] = gate
+        is_gated = gate is not None
+        found = self._database.read(_ranking(among, then, shortlisted=bool(then), is_gated=is_gated), params)
         if then and len(found) < min(limit, _ENOUGH) and self._matches(params["expression"], _SHORTLIST) == _SHORTLIST:
-            found = self._database.read(_ranking(among, then, shortlisted=False), params)
-        mentions = 1 if ask.gate is None else 2
-        return [Scored(row_id, -score / mentions) for row_id, score in sorted(found, key=_best_then_newest)]
+            found = self._database.read(_ranking(among, then, shortlisted=False, is_gated=is_gated), params)
+        return [Scored(row_id, -score) for row_id, score in sorted(found, key=_best_then_newest)]
+
+    def containing_all(self, ask: Ask, wanted: DocumentFilter, limit: int) -> list[int]:
+        then, params = self._conditions(wanted, (), by_index=False)
+        joined = " CROSS JOIN documents d ON d.id = documents_fts.rowid" if then else ""
+        rows = self._database.read(
+            f"SELECT documents_fts.rowid FROM documents_fts{joined} WHERE documents_fts MATCH :expression{then}"
+            " ORDER BY documents_fts.rowid DESC LIMIT :limit",
+            {**params, "expression": expression(replace(ask, gate=Gate(ask.terms, True)), wanted), "limit": limit},
+        )
+        return [row_id for (row_id,) in rows]
 
     def fitting(self, ids: Sequence[int], excluded: Sequence[Term], wanted: DocumentFilter) -> set[int]:
         where, params = self._conditions(wanted, excluded, by_index=False)
@@ -356,39 +381,66 @@ def expression(ask: Ask, wanted: DocumentFilter = _ALL) -> str:
     if ask.gate is None:
         found = f"({_any(ask.terms)})"
     else:
-        gate = (" AND " if ask.gate.needs_all else " OR ").join(map(_quoted, ask.gate.terms))
-        # The gate mentions its own terms once, so the other terms are mentioned twice here.
-        twice = [term for term in ask.terms if term not in ask.gate.terms]
-        found = f"(({gate}) AND ({_any((*ask.terms, *twice))}))"
+        found = f"({_gate_expression(ask.gate)})"
+        if _second_mention(ask) is not None:
+            found = f"({found} AND ({_any(ask.terms)}))"
     found = " AND ".join([found, *_columns(wanted)])
     return f"({found}) NOT ({_any(ask.excluded)})" if ask.excluded else found
+
+
+def _gate_expression(gate: Gate) -> str:
+    return (" AND " if gate.needs_all else " OR ").join(map(_quoted, gate.terms))
+
+
+def _second_mention(ask: Ask) -> str | None:
+    """Return the gate if its terms are mentioned twice in the expression, so that their score counts once too often.
+
+    The score of a document is a sum over the mentions, and each costs a look at all documents that contain it. The
+    terms of a gate are rare, so mentioning those twice and subtracting their score is cheaper than all twice.
+    """
+    if ask.gate is None or (ask.gate.needs_all and len(ask.gate.terms) == len(ask.terms)):
+        return None
+    return _gate_expression(ask.gate)
 
 
 def _columns(wanted: DocumentFilter) -> list[str]:
     """Return the parts of a filter that a word index can narrow; the rows decide."""
     columns = [("labels", label) for label in wanted.labels]
     columns += [("participants", wanted.author)] if wanted.author else []
-    return [f"{column} : {_quoted(Term(text))}" for column, text in columns if _INDEXED_WORD.search(text)]
+    return [f"{column} : {_string(text)}" for column, text in columns if _INDEXED_WORD.search(text)]
 
 
 def _only_by_index(wanted: DocumentFilter) -> DocumentFilter:
     return DocumentFilter(project_id=wanted.project_id, since=wanted.since, path=wanted.path)
 
 
-def _ranking(among: str, then: str, *, shortlisted: bool) -> str:
+def _ranking(among: str, then: str, *, shortlisted: bool, is_gated: bool) -> str:
     """Return the query for the best documents that pass the filter: from a shortlist, or from all."""
-    scored = f"SELECT documents_fts.rowid AS id, {_SCORE} AS score FROM documents_fts"
-    matched = f"WHERE documents_fts MATCH :expression{among}"
+    scored = (
+        f"SELECT documents_fts.rowid AS id, {_SCORE} AS score FROM documents_fts"
+        f" WHERE documents_fts MATCH :expression{among}"
+    )
+    gated = ""
+    if is_gated:
+        # Materialized: otherwise each row of one would be looked up in the index for the other.
+        gate = (
+            f"SELECT rowid AS id, {_SCORE} AS score FROM documents_fts"
+            " WHERE documents_fts MATCH :gate AND +rowid IN (SELECT id FROM whole)"
+        )
+        gated = f"WITH whole AS MATERIALIZED ({scored}), gate AS MATERIALIZED ({gate}) "
+        scored = "SELECT whole.id AS id, whole.score - gate.score AS score FROM whole JOIN gate ON gate.id = whole.id"
     best_first = "ORDER BY 2, 1 DESC LIMIT"
     if shortlisted:
         # CROSS JOIN keeps this order: rows are checked from the best on, and no further than needed.
         return (
-            f"SELECT best.id, best.score FROM ({scored} {matched} {best_first} :shortlist) AS best"
+            f"{gated}SELECT best.id, best.score FROM ({scored} {best_first} :shortlist) AS best"
             f" CROSS JOIN documents d ON d.id = best.id WHERE 1 = 1{then} LIMIT :limit"
         )
-    # Here too: the index finds, the rows only narrow.
-    joined = " CROSS JOIN documents d ON d.id = documents_fts.rowid" if then else ""
-    return f"{scored}{joined} {matched}{then} {best_first} :limit"
+    if then:
+        # Here too: the index finds, the rows only narrow.
+        scored = f"SELECT found.id, found.score FROM ({scored}) AS found CROSS JOIN documents d ON d.id = found.id"
+        return f"{gated}{scored} WHERE 1 = 1{then} {best_first} :limit"
+    return f"{gated}{scored} {best_first} :limit"
 
 
 def _best_then_newest(row: Row) -> tuple[float, int]:
@@ -400,7 +452,20 @@ def _any(terms: Iterable[Term]) -> str:
 
 
 def _quoted(term: Term) -> str:
-    return '"' + term.text.replace('"', '""') + '"'
+    """Return a term as an expression; unspaced runs as phrases of bigrams, a single character as their beginning."""
+    if not is_unspaced(term.text):
+        return _string(term.text)
+    parts = []
+    for part in split_scripts(term.text):
+        if not is_unspaced(part):
+            parts.append(_string(part))
+        else:
+            parts.append(_string(" ".join(pairs_of(part))) if len(part) > 1 else f"{_string(part)} *")
+    return parts[0] if len(parts) == 1 else f"({' AND '.join(parts)})"
+
+
+def _string(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
 
 
 # participants, content, labels, title: in the proportions of the SQLite weights.
@@ -418,6 +483,14 @@ class PostgresFullText:
 
     def count(self, term: Term, most: int) -> int:  # noqa: ARG002
         return self.count_together([term])
+
+    def has(self, term: Term) -> bool:
+        bound = _Bound()
+        return bool(
+            self._database.read(
+                f"SELECT 1 FROM documents d WHERE d.search_vector @@ ({bound.query(term)}) LIMIT 1", bound.params
+            )
+        )
 
     def count_together(self, terms: Sequence[Term]) -> int:
         bound = _Bound()
@@ -450,6 +523,16 @@ class PostgresFullText:
             {**params, **bound.params, "limit": limit},
         )
         return [Scored(*row) for row in rows]
+
+    def containing_all(self, ask: Ask, wanted: DocumentFilter, limit: int) -> list[int]:
+        bound = _Bound()
+        matched = bound.all_of(ask.terms)
+        where, params = self._conditions(wanted, ask.excluded)
+        rows = self._database.read(
+            f"SELECT d.id FROM documents d WHERE d.search_vector @@ ({matched}){where} ORDER BY d.id DESC LIMIT :limit",
+            {**params, **bound.params, "limit": limit},
+        )
+        return [row_id for (row_id,) in rows]
 
     def find_named(self, name: str, excluded: Sequence[Term], wanted: DocumentFilter, limit: int) -> list[int]:
         where, params = self._conditions(wanted, excluded)
@@ -514,10 +597,26 @@ class _Bound:
 
     def query(self, term: Term) -> str:
         """Return the tsquery of a term: stemmed for titles and contents, unstemmed for labels and names."""
-        name = next((name for name, text in self.params.items() if text == term.text), f"term_{len(self.params)}")
-        self.params[name] = term.text
+        if is_unspaced(term.text):
+            return f"({' && '.join(map(self._part, split_scripts(term.text)))})"
+        name = self._name(term.text)
         make = "phraseto_tsquery" if term.is_phrase else "plainto_tsquery"
-        return f"({make}('english', :{name}) || {make}('simple', :{name}))"
+        return f"({make}('english', without_accents(:{name})) || {make}('simple', without_accents(:{name})))"
+
+    def _part(self, part: str) -> str:
+        """Return the tsquery of one part of an unspaced text: a word, a phrase of bigrams, or how a bigram begins."""
+        if not is_unspaced(part):
+            return self.query(Term(part))
+        if len(part) == 1:
+            begins = self._name(f"'{part}':*")
+            return f"to_tsquery('simple', :{begins})"
+        pairs = self._name(" ".join(pairs_of(part)))
+        return f"phraseto_tsquery('simple', :{pairs})"
+
+    def _name(self, text: str) -> str:
+        name = next((name for name, bound in self.params.items() if bound == text), f"term_{len(self.params)}")
+        self.params[name] = text
+        return name
 
     def any_of(self, terms: Iterable[Term]) -> str:
         return " || ".join(self.query(term) for term in terms)

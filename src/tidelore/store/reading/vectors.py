@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tidelore.core.errors import UserError
 from tidelore.store.database.port import Database, Lists, Row, Transaction
-from tidelore.store.reading.vector_blocks import BLOCK, VectorEntry, put
+from tidelore.store.reading.vector_blocks import BLOCK, VectorEntry, put, sign_bytes
 from tidelore.store.reading.vector_models import VectorModel
 
 _INSERT = (
@@ -262,9 +262,10 @@ def rows_of(database: Database, model_id: int, documents: Sequence[int]) -> NDAr
     return np.array([msgspec.json.decode(text) for (text,) in rows], dtype=np.float32)
 
 
-_AT_ONCE = 64
+_AT_ONCE = 512
 _BLOCKS = """
-SELECT b.block, m.dimension, m.slots, b.documents, b.positions, LENGTH(b.scales), LENGTH(b.vectors), e.owners, h.slots
+SELECT b.block, m.dimension, m.slots, b.documents, b.positions, LENGTH(b.scales), LENGTH(b.signs), LENGTH(b.vectors),
+    e.owners, h.slots
 FROM embedding_blocks b JOIN embedding_models m ON m.id = b.model_id
 LEFT JOIN (
     SELECT block, string_agg(CAST(slot AS TEXT) || ' ' || document_id || ' ' || position, ',') AS owners
@@ -292,9 +293,10 @@ def misplaced_vectors(database: Database) -> Iterator[str]:
 
 
 def _misplaced(row: Row) -> Iterator[str]:
-    block, dimension, given_out, documents, positions, scales, vectors, owners, holes = row
+    block, dimension, given_out, documents, positions, scales, signs, vectors, owners, holes = row
     size = min(BLOCK, given_out - block * BLOCK)
-    if (len(documents), len(positions), scales, vectors) != (8 * size, 4 * size, 4 * size, dimension * size):
+    sizes = (8, 4, 4, sign_bytes(dimension), dimension)
+    if (len(documents), len(positions), scales, signs, vectors) != tuple(each * size for each in sizes):
         yield f"embedding_blocks {block}"
         return
     told = list(zip(np.frombuffer(documents, "<i8").tolist(), np.frombuffer(positions, "<i4").tolist(), strict=True))

@@ -662,6 +662,7 @@ CREATE TABLE documents (
     paths           TEXT NOT NULL,
     identifiers     TEXT NOT NULL,                                       -- paths and names that are searched by any part
     content         TEXT NOT NULL,
+    bigrams         TEXT NOT NULL DEFAULT '',                            -- pairs of Chinese, Japanese and Korean characters
     url             TEXT,
     created_at      INTEGER NOT NULL,
     updated_at      INTEGER NOT NULL,
@@ -674,6 +675,12 @@ CREATE INDEX idx_documents_thread ON documents (thread_type, thread_id);
 CREATE INDEX idx_documents_project ON documents (project_id, updated_at);
 CREATE INDEX idx_documents_updated ON documents (updated_at);
 CREATE INDEX idx_documents_hash ON documents (id, content_hash);
+
+-- Words of the documents, in lower case without accents: to correct typing errors in queries.
+CREATE TABLE document_words (
+    id   INTEGER PRIMARY KEY,
+    word TEXT NOT NULL UNIQUE
+) STRICT;
 
 -- Models that made vectors. Vectors of two models are never compared.
 CREATE TABLE embedding_models (
@@ -701,7 +708,8 @@ CREATE TABLE embeddings (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX idx_embeddings_document ON embeddings (document_id);
 
--- Vectors, 1,024 to a row: one byte for each number, with a scale for each vector.
+-- Vectors, 64 to a row: one byte for each number, with a scale for each vector. The signs come first, because a
+-- search compares those of all vectors and reads the numbers of a few.
 CREATE TABLE embedding_blocks (
     model_id   INTEGER NOT NULL REFERENCES embedding_models (id),
     block      INTEGER NOT NULL,
@@ -709,6 +717,7 @@ CREATE TABLE embedding_blocks (
     documents  BLOB NOT NULL,
     positions  BLOB NOT NULL,
     scales     BLOB NOT NULL,
+    signs      BLOB NOT NULL,                                            -- one bit for each number: is it positive
     vectors    BLOB NOT NULL,
     UNIQUE (model_id, block)
 ) STRICT;

@@ -1,0 +1,66 @@
+"""Stores the plain words of all documents (table `document_words`), to correct typing errors and to find compounds.
+
+The indexes store word stems, and one of them cannot list its words, so the words are kept here: folded, of 4 to 40
+letters. A word is added in the transaction of its document. When a document changes or is deleted, the words that it
+loses are removed unless an index still contains them, so that a deleted text leaves no word behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tidelore.core.words import plain_words
+from tidelore.store.database.port import Database, Transaction
+
+_STILL_USED = {
+    "sqlite": "SELECT 1 FROM documents_fts WHERE documents_fts MATCH '\"' || document_words.word || '\"'",
+    "postgres": "SELECT 1 FROM documents d WHERE d.search_vector @@ plainto_tsquery('english', document_words.word)",
+}
+
+
+def add_words(tx: Transaction, texts: Iterable[str]) -> None:
+    """Add the words of texts. Sorted, so that two writers wait for each other's words in the same order."""
+    tx.execute_rows(
+        "INSERT INTO document_words (word) VALUES (:word) ON CONFLICT (word) DO NOTHING",
+        ("word",),
+        [(word,) for word in sorted(plain_words(texts))],
+    )
+
+
+def words_of(tx: Transaction, condition: str, params: dict[str, object]) -> set[str]:
+    """Return the words of the documents that meet a condition."""
+    rows = tx.execute(f"SELECT title, content FROM documents WHERE {condition}", params)
+    return plain_words(text for row in rows for text in row)
+
+
+def remove_words(tx: Transaction, words: Iterable[str]) -> None:
+    """Remove those words that no document contains any more."""
+    gone = sorted(words)
+    if gone:
+        tx.execute(
+            "DELETE FROM document_words WHERE word IN (SELECT word FROM document_words"
+            f" WHERE word {tx.among('words')} ORDER BY word{tx.passing_locked()})"
+            f" AND NOT EXISTS ({_STILL_USED[tx.dialect]})",
+            {"words": tx.texts(gone)},
+        )
+
+
+def words_of_length(database: Database, shortest: int, longest: int) -> list[str]:
+    """Return the words with this many letters."""
+    rows = database.read(
+        "SELECT word FROM document_words WHERE length(word) BETWEEN :shortest AND :longest",
+        {"shortest": shortest, "longest": longest},
+    )
+    return [word for (word,) in rows]
+
+
+def words_containing(database: Database, part: str, limit: int) -> Sequence[str]:
+    """Return the words that contain a part and are longer, the shortest first. The part consists of letters only."""
+    # The trigram index of SQLite has the same column; PostgreSQL reads the table, which is small.
+    table = "document_words_trigram" if database.dialect == "sqlite" else "document_words"
+    rows = database.read(
+        f"SELECT word FROM {table} WHERE word LIKE :pattern AND length(word) > :length"
+        " ORDER BY length(word), word LIMIT :limit",
+        {"pattern": f"%{part}%", "length": len(part), "limit": limit},
+    )
+    return [word for (word,) in rows]

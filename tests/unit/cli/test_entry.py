@@ -1,0 +1,32 @@
+"""Starting: what is postponed behaves as if it were imported."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+
+from tidelore.cli.entry import _cleandoc
+
+STARTED = """
+import sys
+from tidelore.cli import entry
+sys.argv = ["lore", "search", "--help"]
+try:
+    entry.run()
+except SystemExit:
+    pass
+import inspect, typing_extensions
+assert inspect.isfunction(entry.run) and typing_extensions.Annotated
+"""
+
+
+def test_a_help_text_of_one_line_is_cleaned_as_by_the_library() -> None:
+    for text in ("Only this.", "  Only\tthis. ", "", "Two\n    lines\n      in all\n"):
+        assert _cleandoc(text) == inspect.cleandoc(text)
+
+
+def test_postponed_modules_can_be_imported_after_the_start() -> None:
+    done = subprocess.run([sys.executable, "-c", STARTED], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Search issues, merge requests" in done.stdout
