@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 DELTAS = "tests/situations/feedback/test_deltas.py"
 INGESTION = "tests/contract/test_store_feedback_ingestion.py"
 TRACKING = "tests/contract/test_store_feedback_tracking.py"
+POSITIONS = "tests/contract/test_followed_positions.py"
 STATUSES = "tests/situations/feedback/test_statuses.py"
 IDENTITY_TESTS = "tests/situations/feedback/test_identity.py"
 ENDINGS = "tests/situations/feedback/test_endings.py"
@@ -111,13 +112,13 @@ FENCES = (
         why="Two polls would store events and move cursors side by side.",
     ),
     Mutant(
-        name="stored-comments-judged-without-a-fence",
+        name="pull-request-ended-without-a-fence",
         invariant="lease fencing",
         file="feedback/consumer.py",
-        before="        with session.writing() as tx:\n            since = begin(tx)\n",
-        after="        with self._database.transaction() as tx:\n            since = begin(tx)\n",
+        before="        with session.writing() as tx:\n            note_pull(tx, tracked, one.pull, now)\n",
+        after="        with self._database.transaction() as tx:\n            note_pull(tx, tracked, one.pull, now)\n",
         test=f"{_LOST}[threads-to-feeds]",
-        why="A poll that was taken over would write events beside those of the new holder.",
+        why="A poll that was taken over would make a step beside those of the new holder.",
     ),
 )
 
@@ -128,7 +129,7 @@ IDENTITY = (
         file="store/work/effects.py",
         before=" and judged.digest == body_digest(record.body)",
         after="",
-        test=f"{DELTAS}::test_a_lower_id_edited_in_the_cursors_own_second_is_ingested[repo]",
+        test=f"{INGESTION}::test_a_lower_id_edited_in_the_cursors_own_second_is_ingested[sqlite]",
         why="A comment that is edited in the second in which it was judged is new all the same.",
     ),
     Mutant(
@@ -257,7 +258,7 @@ FEEDS = (
         file="sync/followed.py",
         before="        server_at = now + (self._source.skew_ms or 0)\n",
         after="        server_at = now\n",
-        test=ANY_CHANGE,
+        test=f"{POSITIONS}::test_feeds_start_at_the_servers_time_whatever_our_clock_shows[200000]",
         why="If our clock is ahead, what is said until then lies before the beginning of the feeds.",
     ),
     Mutant(
@@ -295,8 +296,8 @@ MOVING = (
         invariant=STEPS,
         file="sync/followed.py",
         before="            at = self._read_at.get(watch, fed_at if complete else None)\n",
-        after="            at = self._read_at.get(watch, now if complete is not None else None)\n",
-        test=f"{ENDINGS}::test_a_merged_pull_request_ends_only_after_its_threads_were_read[issues/1/comments-thread]",
+        after="            at = self._read_at.get(watch, 2**61 if complete else 2**61)\n",
+        test=f"{ENDINGS}::test_a_merged_pull_request_ends_only_after_its_threads_were_read[issues-thread]",
         why="A pull request would end although its comments could not be read.",
     ),
     Mutant(
@@ -359,13 +360,12 @@ MOVING = (
     ),
     Mutant(
         name="feeds-position-believed-from-the-future",
-        invariant=STEPS,
+        invariant=HAND_OVER,
         file="sync/followed.py",
         before="                and not why_invalid(feed, now)\n",
         after="",
-        test=f"{TROUBLE}::test_an_impossible_cursor_is_replaced_by_a_bounded_backfill"
-        "[watermark_at = 9999999999999-repo]",
-        why="No comment of a thread would ever be later than it.",
+        test=f"{POSITIONS}::test_a_thread_does_not_take_over_an_impossible_position_of_its_feed",
+        why="A thread would start over where the feed starts over, and what was said before is lost.",
     ),
     Mutant(
         name="first-look-ends-at-its-first-page",
@@ -373,8 +373,8 @@ MOVING = (
         file="sync/followed.py",
         before='snapshots=(mode == "thread" or opening) and not listed)',
         after='snapshots=mode == "thread" and not listed)',
-        test=f"{STATUSES}::test_a_pull_request_ended_before_the_first_poll_and_beyond_page_one_is_noticed[repo]",
-        why="What ended before the list was first read would be followed for ever.",
+        test=f"{POSITIONS}::test_a_merge_before_the_feeds_start_is_noticed_however_deep_it_lies_in_the_list",
+        why="What ended before the list was first read, and lies deep in it, would be followed for ever.",
     ),
 )
 

@@ -150,7 +150,14 @@ PROMISES = (
             f"{sharing.SITUATIONS}::test_a_small_host_is_synced_repeatedly_during_the_first_sync_of_a_big_one",
         ),
     ),
-    Promise(listening.VERSIONS, (listening.ALL_WAYS, listening.ANY_CHANGE)),
+    Promise(
+        listening.VERSIONS,
+        (
+            f"{listening.DELTAS}::test_a_lower_id_edited_in_the_cursors_own_second_is_ingested",
+            listening.ALL_WAYS,
+            listening.ANY_CHANGE,
+        ),
+    ),
     Promise(
         listening.BLOCKED,
         (
@@ -177,6 +184,8 @@ PROMISES = (
         listening.STEPS,
         (
             f"{listening.STATUSES}::test_a_closed_pull_request_stays_closed_when_it_is_reopened",
+            f"{listening.TROUBLE}::test_an_impossible_cursor_is_replaced_by_a_bounded_backfill",
+            f"{listening.STATUSES}::test_a_pull_request_ended_before_the_first_poll_and_beyond_page_one_is_noticed",
             f"{listening.ENDINGS}::test_comments_between_two_polls_just_before_the_merge_become_events",
             f"{listening.STATUSES}::test_a_transport_error_blocks_no_pull_request_and_loses_nothing",
         ),
