@@ -20,6 +20,7 @@ from tidelore.engine.cursor import Cursor, Gap, Validator, forward, order_key
 from tidelore.engine.intake import Intake, Tally, retry_quarantined
 from tidelore.engine.ports import Batch, Lister, ListRequest, Page
 from tidelore.engine.whole import REPEATED, PageGuard
+from tidelore.engine.window import bounded
 
 R = TypeVar("R")
 
@@ -96,7 +97,7 @@ class NewestFirstWalk(Generic[R]):
         floor = self._intake.now_ms() - self._plan.lookback_ms
         spans = [open_head(cursor.watermark, below, floor), *below]
         limit, spent = max(self._plan.max_pages, LEAST_PAGES), 0
-        guard = PageGuard()
+        guard, opened_at = PageGuard(), None
         while spans and spent < limit and self._intake.tally.pages < MOST_EMPTY * limit:
             span = spans[0]
             page = await self._fetch(span, spans, cursor, known)
@@ -108,7 +109,10 @@ class NewestFirstWalk(Generic[R]):
                 first = page.validator
             known = None
             self._look(guard, page, spans, cursor)
-            positions = [item.position for item in page.items if item.version.id not in page.pinned]
+            opened_at = page.server_at if opened_at is None else opened_at
+            listed = (item.position for item in page.items if item.version.id not in page.pinned)
+            # A time in the server's future must not become the mark: it would hide changes until then.
+            positions = [position for found in listed if (position := bounded(found, opened_at)) is not None]
             # Pages with only items at the floor, or hidden ones, do not count, or a walk could use up its limit there.
             spent += any(span.floor is None or position.at > span.floor for position in positions)
             rest = shrink(span, positions, page.next_token, self._plan.overlap_ms)

@@ -75,6 +75,17 @@ def test_the_watermark_moves_only_when_no_gap_is_open() -> None:
     assert store.cursor.watermark == Position(999, "at://999")
 
 
+def test_an_item_dated_ahead_of_the_server_moves_the_watermark_only_to_the_servers_time() -> None:
+    store = PlainScopeStore(Cursor(watermark=TOP))
+    ahead = item("at://ahead", 5000)
+    descend(Script(Page([ahead, item("at://older", 850)], next_token="x", server_at=1000)), store)
+    assert store.cursor.watermark == Position(1000, 0)
+    # A change before that date lies behind it in the list, and is still read.
+    script = Script(Page([ahead], next_token="x", server_at=2000), Page([item("at://late", 1500)], server_at=2000))
+    descend(script, store)
+    assert len(script.asked) == 2
+
+
 def test_the_watermark_stays_when_the_newest_item_was_deleted() -> None:
     store = PlainScopeStore(Cursor(watermark=TOP))
     descend(Script(Page([item("at://older", 850)])), store)
