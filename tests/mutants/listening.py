@@ -14,6 +14,7 @@ ENDINGS = "tests/situations/feedback/test_endings.py"
 SWITCHING = "tests/situations/feedback/test_switching.py"
 COST = "tests/situations/feedback/test_cost.py"
 TROUBLE = "tests/situations/feedback/test_trouble.py"
+SHADOW = "tests/situations/feedback/test_shadow.py"
 ALL_WAYS = "tests/properties/test_feedback.py::test_every_polling_mode_ingests_what_a_full_scan_at_each_poll_shows"
 ANY_CHANGE = (
     "tests/properties/test_feedback.py::test_no_version_is_lost_or_repeated_when_polls_fail_or_the_polling_mode_changes"
@@ -29,6 +30,34 @@ REPOSITORY = "repository identity"
 OWN_ANSWERS = "own answers"
 
 STORED = (
+    Mutant(
+        name="shadow-scan-counts-what-is-new-as-missed",
+        invariant=VERSIONS,
+        file="feedback/consumer.py",
+        before="        missed = [one.record for one in fresh if one.record.updated_at <= (found.compared_at or 0)]\n",
+        after="        missed = [one.record for one in fresh]\n",
+        test=f"{SHADOW}::test_a_missed_comment_is_found_counted_logged_and_becomes_its_event",
+        why="A comment that was written after the lists were read looks like a loss.",
+    ),
+    Mutant(
+        name="shadow-scan-always-of-the-same-thread",
+        invariant=VERSIONS,
+        file="feedback/consumer.py",
+        before="key=lambda pull: (pull.compared_at or 0, pull.pr_number))",
+        after="key=lambda pull: pull.pr_number)",
+        test=f"{SHADOW}::test_threads_are_compared_in_turn_and_only_as_often_as_the_share_says",
+        why="A loss in another thread is never found.",
+    ),
+    Mutant(
+        name="item-dated-ahead-moves-the-mark",
+        invariant="5",
+        file="engine/newest_first.py",
+        before="(position := bounded(found, opened_at)) is not None]",
+        after="(position := found) is not None]",
+        test="tests/unit/engine/test_newest_first.py"
+        "::test_an_item_dated_ahead_of_the_server_moves_the_watermark_only_to_the_servers_time",
+        why="Changes before that date lie beyond the mark and are not read.",
+    ),
     Mutant(
         name="comments-judged-after-the-commit",
         invariant=INTENTS,

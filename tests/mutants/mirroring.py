@@ -60,7 +60,7 @@ MUTANTS = (
         floor = self._intake.now_ms() - self._plan.lookback_ms
         spans = [open_head(cursor.watermark, below, floor), *below]
         limit, spent = max(self._plan.max_pages, LEAST_PAGES), 0
-        guard = PageGuard()
+        guard, opened_at = PageGuard(), None
         while spans and spent < limit and self._intake.tally.pages < MOST_EMPTY * limit:
             span = spans[0]
             page = await self._fetch(span, spans, cursor, known)
@@ -70,7 +70,7 @@ MUTANTS = (
         floor = self._intake.now_ms() - self._plan.lookback_ms
         spans = [open_head(cursor.watermark, below, floor), *below]
         limit, spent = max(self._plan.max_pages, LEAST_PAGES), 0
-        guard = PageGuard()
+        guard, opened_at = PageGuard(), None
         while spans and spent < limit and self._intake.tally.pages < MOST_EMPTY * limit:
             span = spans[0]
             page = await self._fetch(span, spans, cursor, known)

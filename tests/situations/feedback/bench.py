@@ -59,6 +59,7 @@ class Bench:
     repos: list[dict[str, Any]] = field(default_factory=lambda: [{"name": REPO}])
     connection: Callable[[Database, Reaper], Database] = Mortal
     count: RequestCount = field(default_factory=RequestCount)
+    is_sampled: Callable[[float], bool] | None = None
 
     @property
     def hub(self) -> GitHubForge:
@@ -114,7 +115,9 @@ class Bench:
             chosen = name_projects(self.github.mirrored, [])
             targets = build_targets([source], chosen, RESOURCES)
             logins = {SOURCE: self.own_login}
-            consumer = FeedbackConsumer(shop.database, shop.config, shop.clock, {SOURCE: source}, logins)
+            consumer = FeedbackConsumer(
+                shop.database, shop.config, shop.clock, {SOURCE: source}, logins, self.is_sampled
+            )
             # The lease of a process that was killed here names a pid that is alive: ours.
             request = MirrorRequest(RESOURCES, force=self.killed, scan=full)
             ran = await mirror(shop, targets, request, self.count, lambda _progress: None, consumer=consumer)
