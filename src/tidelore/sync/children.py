@@ -27,7 +27,14 @@ from tidelore.engine.ports import Pages, Parent
 from tidelore.sources.ports import ProjectSource
 from tidelore.store.mirror.child_progress import count_due, find_refusal, wanted_children
 from tidelore.store.mirror.child_writer import ChildFamily, ChildWriter, DueIssue, StatusWriter
-from tidelore.store.mirror.children import CLOSES_ISSUES, DIFFS, DISCUSSIONS, RESOURCE_EVENTS, REVIEWERS
+from tidelore.store.mirror.children import (
+    CLOSES_ISSUES,
+    DIFFS,
+    DISCUSSIONS,
+    LINE_RANGES,
+    RESOURCE_EVENTS,
+    REVIEWERS,
+)
 from tidelore.store.mirror.comments import COMMENTS, REVIEWS, THREADS, settle_comments
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.session import Session
@@ -35,7 +42,7 @@ from tidelore.sync.lists import SIDE_BY_SIDE, IsOver, family_of, never
 from tidelore.sync.projects import ListTarget
 from tidelore.sync.report import ChildReport, ScopeReport
 
-_FAMILIES = (DISCUSSIONS, COMMENTS, REVIEWS, THREADS, RESOURCE_EVENTS, CLOSES_ISSUES, DIFFS, REVIEWERS)
+_FAMILIES = (DISCUSSIONS, COMMENTS, REVIEWS, THREADS, RESOURCE_EVENTS, CLOSES_ISSUES, DIFFS, REVIEWERS, LINE_RANGES)
 CHILDREN: Mapping[str, ChildFamily] = MappingProxyType({family.name: family for family in _FAMILIES})
 AT_ONCE = 100
 """How many parents to announce to a source."""
@@ -44,10 +51,11 @@ PROMPT_MS = 2000
 
 
 def kinds_of(target: ListTarget, settings: Sync) -> tuple[str, ...]:
-    """Return the kinds of children to read for a list."""
+    """Return the kinds of children to read for a list, without those that are read on demand."""
     if not target.has_parents:
         return ()
-    return wanted_children(family_of(target.source, target.resource).kind, settings)
+    kind = family_of(target.source, target.resource).kind
+    return tuple(name for name in wanted_children(kind, settings) if name not in kind.on_demand)
 
 
 FED = ("comments", "threads")

@@ -31,7 +31,7 @@ class GitLabSource:
         {
             "issues": Resource(("discussions", "resource_events"), asides=("status",)),
             "merge_requests": Resource(
-                ("discussions", "resource_events", "closes_issues", "diffs", "reviewers"), sign="!"
+                ("discussions", "resource_events", "closes_issues", "diffs", "reviewers", "positions"), sign="!"
             ),
         }
     )

@@ -85,6 +85,7 @@ class Harbour:
             "closes_issues": self.forge.truth_closes,
             "diffs": self.forge.truth_diffs,
             "reviewers": self.forge.truth_reviewers,
+            "positions": lambda path, iid: self.forge.truth_discussions("merge_requests", path, iid),
         }
         return read[kind](PATH, self.request.iid)
 
