@@ -78,6 +78,8 @@ class Harbour:
             if resource == "issues":
                 return self.forge.truth_discussions("issues", PATH, self.issue.iid)
             return self.forge.truth_discussions("merge_requests", PATH, self.request.iid)
+        if kind == "positions":
+            return self.forge.truth_discussions("merge_requests", PATH, self.request.iid)
         if kind == "resource_events":
             told = [self.forge.truth_events("issues", PATH, self.issue.iid, family) for family in EVENT_FAMILIES]
             return [row for rows in told for row in rows]
@@ -85,7 +87,6 @@ class Harbour:
             "closes_issues": self.forge.truth_closes,
             "diffs": self.forge.truth_diffs,
             "reviewers": self.forge.truth_reviewers,
-            "positions": lambda path, iid: self.forge.truth_discussions("merge_requests", path, iid),
         }
         return read[kind](PATH, self.request.iid)
 
