@@ -28,7 +28,7 @@ from tidelore.sync.children import (
     sync_positions,
     unread_feeds,
 )
-from tidelore.sync.lists import TimeSlice, in_turn, ingest
+from tidelore.sync.lists import IsOver, TimeSlice, in_turn, ingest
 from tidelore.sync.projects import ListTarget
 from tidelore.sync.report import (
     MakeDocuments,
@@ -151,10 +151,7 @@ async def _read(
     time: TimeSlice,
     make_early: MakeDocuments | None,
 ) -> Sequence[ListTarget]:
-    """Run the stages that make requests to the forge; return the lists in the order in which they were read.
-
-    If much is left to read besides what was said, that is made searchable first.
-    """
+    """Run the stages that make requests to the forge; return the lists in the order in which they were read."""
     shop = session.shop
     if request.seconds is not None:
         targets = in_turn(targets, request.turns, last_polled(shop.database, {one.source.name for one in targets}))
@@ -168,17 +165,10 @@ async def _read(
             report.scopes = await ingest(
                 session, targets, full=request.full, on_progress=on_progress, is_over=time.begin("ingest")
             )
+        pairs = list(zip(targets, report.scopes, strict=True))
+        unread = unread_feeds(pairs)
+        await _children(session, pairs, report, on_progress, time.begin("dependents"), make_early)
         with _stage(session, report, "dependents"):
-            pairs = list(zip(targets, report.scopes, strict=True))
-            unread = unread_feeds(pairs)
-            settle_feeds(session, pairs)
-            is_over = time.begin("dependents")
-            await sync_children(session, pairs, on_progress, is_over=is_over, only=lambda kind: kind in CONVERSATIONS)
-            if make_early is not None and count_others(session, pairs) >= MANY_DUE:
-                _add_documents(report, await make_early(session, on_progress))
-            await sync_children(
-                session, pairs, on_progress, is_over=is_over, only=lambda kind: kind not in CONVERSATIONS
-            )
             await statuses.sync(targets, report.scopes, time.begin("statuses"))
             report.scopes = [scope for scope in report.scopes if not scope.absent]
     # Nothing is verified in a project that could not be read, or that is not read to its end yet.
@@ -192,6 +182,25 @@ async def _read(
         report.scrubbed = await verify(session, turns, budget, lambda: count.total, began_at, on_progress, is_over)
         await statuses.sync(targets, report.scrubbed, is_over)
     return targets
+
+
+async def _children(
+    session: Session,
+    pairs: Sequence[tuple[ListTarget, ScopeReport]],
+    report: RunReport,
+    on_progress: OnProgress,
+    is_over: IsOver,
+    make_documents: MakeDocuments | None,
+) -> None:
+    """Read what was said, then the other children. If there are many of those, it is made searchable in between."""
+    with _stage(session, report, "dependents"):
+        settle_feeds(session, pairs)
+        await sync_children(session, pairs, on_progress, is_over=is_over, only=lambda kind: kind in CONVERSATIONS)
+    if make_documents is not None and count_others(session, pairs) >= MANY_DUE:
+        with _stage(session, report, "docs"):
+            _add_documents(report, await make_documents(session, on_progress))
+    with _stage(session, report, "dependents"):
+        await sync_children(session, pairs, on_progress, is_over=is_over, only=lambda kind: kind not in CONVERSATIONS)
 
 
 async def _positions(
@@ -229,7 +238,7 @@ def _stage(session: Session, report: RunReport, name: str) -> Iterator[None]:
     session.run.set_phase(name)
     began = clock.monotonic()
     yield
-    report.stage_seconds[name] = clock.monotonic() - began
+    report.stage_seconds[name] = report.stage_seconds.get(name, 0.0) + clock.monotonic() - began
 
 
 def _failed_children(scope: ScopeReport) -> int:
