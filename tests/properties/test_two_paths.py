@@ -136,6 +136,21 @@ def test_alternating_paths_give_the_same_copy_and_rewrite_nothing(steps: list[tu
                 assert talk.snapshot() == before, f"the path {other} rewrote rows"
 
 
+@pytest.mark.parametrize("paths", [("off", "auto"), ("auto", "off")])
+def test_reading_by_the_other_path_rewrites_nothing(tmp_path: Path, paths: tuple[str, str]) -> None:
+    talk = Talk(tmp_path)
+    for item in talk.items:
+        talk.world.advance(0.377)
+        talk.world.gitlab.add_note(item, "with milliseconds")
+    talk.world.advance(HOUR)
+    talk.go(paths[0])
+    before = talk.snapshot()
+    talk.world.advance(HOUR)
+    spent = talk.spent(paths[1])
+    assert spent[GRAPHQL if paths[1] == "auto" else DISCUSSIONS] > 0, "it was read again"
+    assert talk.snapshot() == before
+
+
 def test_a_new_note_read_by_graphql_leaves_the_milliseconds_of_its_neighbours(tmp_path: Path) -> None:
     talk = Talk(tmp_path, issues=0)
     talk.world.advance(0.377)
@@ -152,6 +167,40 @@ def test_a_new_note_read_by_graphql_leaves_the_milliseconds_of_its_neighbours(tm
     assert stored[old.id] == old.created_at_us // 1000
     assert stored[old.id] % 1000 != 0
     assert stored[new.id] == new.created_at_us // 1_000_000 * 1000
+
+
+def test_a_note_edited_by_graphql_keeps_the_milliseconds_of_its_creation(tmp_path: Path) -> None:
+    talk = Talk(tmp_path, issues=0)
+    talk.world.advance(0.377)
+    note = talk.world.gitlab.add_note(talk.items[0], "with milliseconds")
+    talk.world.advance(HOUR)
+    talk.go("off")
+    for item in talk.items:
+        talk.world.gitlab.edit_note(item, item.discussions[-1].notes[-1], "edited")
+    talk.world.advance(HOUR)
+    assert talk.spent("auto", scrub_budget=0)[GRAPHQL] == 1
+    (stored,) = (row for row in talk.rows("notes") if row["remote_id"] == note.id)
+    assert (stored["body"], stored["created_at"]) == ("edited", note.created_at_us // 1000)
+    assert stored["created_at"] % 1000 != 0
+
+
+def test_a_reply_read_by_graphql_leaves_the_line_range_of_its_thread(tmp_path: Path) -> None:
+    talk = Talk(tmp_path, issues=0)
+    place = Position("b" * 40, "c" * 40, "a" * 40, "a.py", "a.py", new_line=9, first_new_line=4)
+    for item in talk.items:
+        talk.world.gitlab.add_note(item, "these lines", position=place)
+    talk.world.advance(HOUR)
+    talk.go("off")
+    for item in talk.items:
+        talk.world.gitlab.add_note(item, "and so?", discussion=item.discussions[-1])
+    talk.world.advance(HOUR)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tidelore.sync.children.POSITIONS_AT_ONCE", 0)
+        assert talk.spent("auto", scrub_budget=0)[GRAPHQL] == 1
+    ranges = {row["body"]: row["position_line_range_start"] for row in talk.rows("notes")}
+    assert (ranges["these lines"], ranges["and so?"]) == (4, None)
+    talk.go("auto", scrub_budget=0)
+    talk.check()
 
 
 def test_the_first_sync_of_many_parents_takes_one_query_for_many(tmp_path: Path) -> None:
