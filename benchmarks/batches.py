@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
@@ -50,10 +51,8 @@ def _first_sync(url: str, database: Path, contents: Contents) -> int:
             raise _Enough
 
     request = MirrorRequest(("merge_requests",), documents=True, scrub_budget=0)
-    try:
+    with suppress(_Enough):
         checked(app_of(url, database, transport, TOKEN), lambda app: mirror(app, request, "lore sync", watch))
-    except _Enough:
-        pass
     connection = apsw.Connection(str(database))
     ((notes,),) = connection.execute("SELECT COUNT(*) FROM notes WHERE is_system = 0")
     ((threads,),) = connection.execute("SELECT COUNT(*) FROM documents WHERE source_type = 'discussion'")

@@ -99,7 +99,7 @@ def app_of(
     environ: Mapping[str, str] | None = None,
     sync: Mapping[str, Any] | None = None,
 ) -> App:
-    """Return the product with a served world as its one host, and this file as its copy. Without a token it uses REST."""
+    """Return the product with a served world as its one host and this file as its copy; without a token, by REST."""
     hosts = [{"name": SOURCE, "base_url": url, "projects": [PROJECT]}]
     config = parse_config({"gitlab": hosts, "sync": dict(sync or {})})
     return App(config, dict(environ or {}), db=str(database), transport=transport)

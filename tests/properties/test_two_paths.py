@@ -18,7 +18,7 @@ from tidelore.engine.crashpoint import Seam
 from tidelore.sync.mirror import MirrorRequest
 from tidelore.sync.report import RunReport
 from tidelore_world.demo.truth import true_rows
-from tidelore_world.gitlab.state import Item, Position
+from tidelore_world.gitlab.state import Item, MergeRequest, Position
 
 HOUR = 3600
 DISCUSSIONS = "GET /projects/:id/merge_requests/:iid/discussions"
@@ -37,7 +37,8 @@ class Talk(House):
 
     def __init__(self, folder: Path, merge_requests: int = 4, issues: int = 3, **bulk: int) -> None:
         super().__init__(folder)
-        self.world.gitlab.bulk(PROJECT, issues, merge_requests, **({"discussions": 2, "notes": 2} | bulk))
+        made: dict[str, Any] = {"discussions": 2, "notes": 2} | bulk
+        self.world.gitlab.bulk(PROJECT, issues, merge_requests, **made)
         self.world.advance(HOUR)
 
     def go(self, path: str, reaper: Reaper | None = None, **request: Any) -> RunReport | None:
@@ -108,7 +109,7 @@ def change(talk: Talk, deed: str, which: int) -> None:
         forge.edit_note(item, notes[which % len(notes)][1], f"edited {which}")
     elif deed == "delete":
         forge.delete_note(item, notes[which % len(notes)][1])
-    elif deed == "resolve":
+    elif deed == "resolve" and isinstance(item, MergeRequest):
         home = notes[which % len(notes)][0]
         if any(note.resolvable for note in home.notes):
             forge.resolve(item, home, resolved=home.notes[0].resolved_at_us is None)

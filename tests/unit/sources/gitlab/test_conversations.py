@@ -147,7 +147,7 @@ def test_the_size_doubles_after_a_success_and_more_slowly_after_a_failure() -> N
         graphql = GitLabGraphQl(lambda: client, "work")
         client = GitLabClient(http)
         seen = []
-        for _ in range(6):
+        for _turn in range(6):
             await read_discussions(graphql, HOME, list(range(1, 201)))
             seen.append(graphql.size(ROUTE, FIRST_SIZE).outer)
         return seen
