@@ -31,6 +31,8 @@ NULL = Raw(b"null")
 
 _LEAST_INNER = 5
 """The smallest page inside a page of one."""
+MOST_PATIENCE = 8
+"""After how many successes a page that was too large before is tried again, at most."""
 
 
 class PageSize(Struct, frozen=True):
@@ -108,6 +110,7 @@ class PagedQueries(ABC):
         self._sizes: dict[str, PageSize] = {}
         self._patience: dict[str, int] = {}
         self._successes: dict[str, int] = {}
+        self._grown: dict[str, PageSize] = {}
 
     @abstractmethod
     async def send(
@@ -183,17 +186,23 @@ class PagedQueries(ABC):
         if self.size(route, size) == size:
             # Otherwise a query sent beside this one has reduced the size already.
             self._sizes[route] = smaller
-            # Each failure makes the next attempt with larger pages wait twice as long.
-            self._patience[route], self._successes[route] = 2 * self._patience.get(route, 1), 0
+            if self._successes.get(route, 1):
+                # Each new failure makes the next attempt with larger pages wait longer.
+                self._patience[route] = min(2 * self._patience.get(route, 1), MOST_PATIENCE)
+            self._successes[route] = 0
 
     def _adapt(self, route: str, size: PageSize, smaller: PageSize | None, most: PageSize | None) -> None:
         """Choose the size of the next query after a success: smaller near a limit, else larger if it may grow."""
         if smaller is not None:
             self._shrink(route, size, smaller)
         elif most is not None and self.size(route, size) == size:
-            self._successes[route] = self._successes.get(route, 0) + 1
-            if self._successes[route] >= self._patience.get(route, 1):
-                self._sizes[route], self._successes[route] = size.larger(most), 0
+            patience, successes = self._patience.get(route, 1), self._successes.get(route, 0) + 1
+            if size == self._grown.pop(route, None):
+                # The larger page was right: what failed before was something on it, and not its size.
+                patience = self._patience[route] = max(1, patience // 2)
+            self._successes[route] = successes
+            if successes >= patience and size != size.larger(most):
+                self._sizes[route] = self._grown[route] = size.larger(most)
 
 
 def decode(data: GraphQlData, as_type: type[T]) -> T:

@@ -377,7 +377,8 @@ def read_backlog(database: Database, kind: ParentKind, name: str, project_id: in
     errors = database.read(
         f"SELECT c.last_error {behind} AND c.attempts > 0 ORDER BY c.last_attempt_at DESC, c.parent_id LIMIT 1", params
     )
-    read_at = oldest_reading(database, kind, name, project_id)
+    # What is read on demand is not verified.
+    read_at = None if name in kind.on_demand else oldest_reading(database, kind, name, project_id)
     refused = find_refusal(database, kind, name, project_id)
     if refused is not None:
         return Backlog(name, int(due), int(settling), 0, None, read_at, refused.error, refused.next_attempt_at)
