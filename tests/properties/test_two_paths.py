@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,8 @@ from tidelore.engine.crashpoint import Seam
 from tidelore.sync.mirror import MirrorRequest
 from tidelore.sync.report import RunReport
 from tidelore_world.demo.truth import true_rows
-from tidelore_world.gitlab.state import Item, MergeRequest, Position
+from tidelore_world.faults import FaultPlan, Kind
+from tidelore_world.gitlab.state import Discussion, Item, MergeRequest, Note, Position
 
 HOUR = 3600
 DISCUSSIONS = "GET /projects/:id/merge_requests/:iid/discussions"
@@ -100,7 +103,7 @@ def whole_seconds(row: Any) -> dict[str, Any]:
 def change(talk: Talk, deed: str, which: int) -> None:
     """Let something happen below one item."""
     forge, item = talk.world.gitlab, talk.items[which % len(talk.items)]
-    notes = [(home, note) for home in item.discussions for note in home.notes if not note.system]
+    notes = _notes(item)
     if deed == "say" or not notes:
         forge.add_note(item, f"said by {which}", thread=which % 2 == 0)
     elif deed == "reply":
@@ -115,11 +118,16 @@ def change(talk: Talk, deed: str, which: int) -> None:
             forge.resolve(item, home, resolved=home.notes[0].resolved_at_us is None)
 
 
+def _notes(item: Item) -> list[tuple[Discussion, Note]]:
+    return [(home, note) for home in item.discussions for note in home.notes if not note.system]
+
+
+FAULTS: tuple[Kind, ...] = ("status", "timeout", "disconnect", "truncated", "not_json")
 DEEDS = st.sampled_from(["nothing", "say", "reply", "edit", "delete", "resolve"])
 STEPS = st.lists(st.tuples(st.sampled_from(["auto", "off"]), DEEDS, st.integers(0, 40)), min_size=3, max_size=8)
 
 
-@examples(4, 60)
+@examples(2, 30)
 @given(steps=STEPS)
 def test_alternating_paths_give_the_same_copy_and_rewrite_nothing(steps: list[tuple[str, str, int]]) -> None:
     with scratch() as folder:
@@ -135,6 +143,28 @@ def test_alternating_paths_give_the_same_copy_and_rewrite_nothing(steps: list[tu
                 talk.world.advance(HOUR)
                 talk.go(other)
                 assert talk.snapshot() == before, f"the path {other} rewrote rows"
+
+
+@examples(2, 30)
+@given(seed=st.integers(0, 2**32))
+def test_the_copy_is_whole_after_faults_crashes_and_changes_between_queries(seed: int) -> None:
+    rng = random.Random(seed)
+    with scratch() as folder:
+        talk = Talk(folder, merge_requests=12, issues=6)
+        forge = talk.world.gitlab
+        for _ in range(3):
+            talk.world.faults = FaultPlan.random(rng, 0.4, FAULTS, route=re.compile("graphql|discussions"))
+            forge.graphql_most_notes = rng.choice([None, 10, 3])
+            forge.graphql_nulls = {note.id for _, note in _notes(rng.choice(talk.items))[:1]}
+            for _ in range(4):
+                change(talk, rng.choice(["say", "reply", "edit", "delete", "resolve"]), rng.randrange(1000))
+            talk.world.advance(rng.choice([1, 100, HOUR]))
+            talk.go("auto", Reaper(rng.choice([None, rng.randrange(80)])), scrub_budget=rng.choice([0, 10]))
+        talk.world.faults.clear()
+        for path in ("auto", rng.choice(["auto", "off"])):
+            talk.world.advance(24 * HOUR)
+            talk.go(path)
+        talk.check()
 
 
 @pytest.mark.parametrize("paths", [("off", "auto"), ("auto", "off")])
@@ -359,7 +389,7 @@ def test_line_ranges_follow_after_the_conversations_some_merge_requests_in_each_
 
 
 def test_a_crash_between_two_parents_of_one_query_loses_neither(tmp_path: Path) -> None:
-    for visit in range(0, 40, 3):
+    for visit in range(1, 40, 5):
         folder = tmp_path / str(visit)
         folder.mkdir()
         talk = Talk(folder, merge_requests=5, issues=0, discussions=1)
