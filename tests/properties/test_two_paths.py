@@ -16,6 +16,7 @@ from tests.properties.effort import examples
 from tests.properties.inprocess import PROJECT, House, Killed, Reaper, build_config, scratch
 
 from tidelore.app.mirroring import audit, mirror
+from tidelore.core.progress import Progress
 from tidelore.engine.crashpoint import Seam
 from tidelore.sync.mirror import MirrorRequest
 from tidelore.sync.report import RunReport
@@ -388,6 +389,29 @@ def test_line_ranges_follow_after_the_conversations_some_merge_requests_in_each_
     talk.check()
 
 
+def test_conversations_can_be_searched_before_many_other_children_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidelore.sync.mirror.MANY_DUE", 10)
+    talk = Talk(tmp_path, merge_requests=6, issues=0, events=1, files=1)
+    talk.config = build_config(graphql="auto", scrub_share=0.0)
+    seen: list[tuple[str, int]] = []
+
+    def watch(progress: Progress) -> None:
+        seen.append((progress.stage, talk.world.requests.total()))
+
+    request = MirrorRequest(("merge_requests",), documents=True, scrub_budget=0)
+    report = asyncio.run(mirror(talk.app(Reaper()), request, "lore sync", watch))
+    stages = list(dict.fromkeys(stage for stage, _ in seen))
+    assert stages.index("documents") < stages.index("merge_requests resource_events")
+    assert stages[-2:] == ["merge_requests diffs", "merge_requests positions"]
+    # The project, a page of the list (and its end), one query: everything that was said.
+    assert dict(reversed(seen))["documents"] <= 4
+    assert report.documents is not None
+    assert report.documents.failed == 0
+    talk.check()
+
+
 def test_a_crash_between_two_parents_of_one_query_loses_neither(tmp_path: Path) -> None:
     for visit in range(1, 40, 5):
         folder = tmp_path / str(visit)
@@ -402,7 +426,7 @@ def test_a_crash_between_two_parents_of_one_query_loses_neither(tmp_path: Path) 
             )
             assert half == [(0,)], "a watermark without its conversation"
         done = not talk.killed
-        talk.go("auto", scrub_budget=0)
+        assert talk.spent("auto", scrub_budget=0)[GRAPHQL] <= 1, "only the query that was interrupted is repeated"
         talk.check()
         if done:
             break

@@ -196,10 +196,8 @@ async def _children(
     with _stage(session, report, "dependents"):
         settle_feeds(session, pairs)
         await sync_children(session, pairs, on_progress, is_over=is_over, only=lambda kind: kind in CONVERSATIONS)
-    if make_documents is not None and count_others(session, pairs) >= MANY_DUE:
-        with _stage(session, report, "docs"):
+        if make_documents is not None and count_others(session, pairs) >= MANY_DUE:
             _add_documents(report, await make_documents(session, on_progress))
-    with _stage(session, report, "dependents"):
         await sync_children(session, pairs, on_progress, is_over=is_over, only=lambda kind: kind not in CONVERSATIONS)
 
 
@@ -214,6 +212,7 @@ async def _positions(
     """Read what is least urgent: the line ranges of notes that were stored, and can be searched, without them."""
     by_scope = {(target.source.name, target.configured, target.surface): target for target in targets}
     pairs = [(by_scope[scope.source, scope.configured, scope.surface], scope) for scope in report.scopes]
+    # Phases only go forward, so these are a part of the last one.
     changed = await sync_positions(session, pairs, on_progress, time.begin("scrub"))
     if changed and make_documents is not None:
         _add_documents(report, await make_documents(session, on_progress))
