@@ -97,7 +97,7 @@ async def sync_children(
 
 CONVERSATIONS = frozenset({"discussions", "comments", "reviews", "threads"})
 """The kinds of children that make up what was said: they are read first, and can be searched before the others come."""
-MANY_DUE = 1000
+MANY_DUE = 300
 """From this many parents on whose other children are due, what was said is made searchable first."""
 POSITIONS_AT_ONCE = 200
 """How many merge requests a run asks for the line ranges of their notes, at most, in one project."""
