@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 from benchmarks import (
+    batches,
     bluesky,
     cold_start,
     console,
@@ -37,6 +38,7 @@ BENCHMARKS: dict[str, Callable[[Scale], Iterator[Finding]]] = {
     "memory": memory.run,
     "mirror": mirror.run,
     "conversations": conversations.run,
+    "batches": batches.run,
     "reads": reads.run,
     "console": console.run,
     "embedding": embedding.run,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,10 +92,17 @@ def children_stored(report: RunReport) -> int:
     return sum(child.tally.changed for scope in report.scopes for child in scope.children.values())
 
 
-def app_of(url: str, database: Path, transport: Transport | None = None) -> App:
-    """Return the product with a served world as its one host, and this file as its copy."""
+def app_of(
+    url: str,
+    database: Path,
+    transport: Transport | None = None,
+    environ: Mapping[str, str] | None = None,
+    sync: Mapping[str, Any] | None = None,
+) -> App:
+    """Return the product with a served world as its one host and this file as its copy; without a token, by REST."""
     hosts = [{"name": SOURCE, "base_url": url, "projects": [PROJECT]}]
-    return App(parse_config({"gitlab": hosts}), {}, db=str(database), transport=transport)
+    config = parse_config({"gitlab": hosts, "sync": dict(sync or {})})
+    return App(config, dict(environ or {}), db=str(database), transport=transport)
 
 
 def checked(app: App, work: Callable[[App], Coroutine[Any, Any, RunReport]]) -> RunReport:

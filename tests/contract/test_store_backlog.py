@@ -84,7 +84,8 @@ def test_the_backlog_can_be_counted_for_every_kind_of_child(
     database: Database, project: ProjectRow, table: str, name: str
 ) -> None:
     found = read_backlog(database, PARENT_KINDS[table], name, project.id)
-    assert found == Backlog(name, 5 if table == "issues" else 1, 0, 0, None, None)
+    due = 0 if name in PARENT_KINDS[table].on_demand else 5 if table == "issues" else 1
+    assert found == Backlog(name, due, 0, 0, None, None)
 
 
 def test_the_kinds_of_children_to_fetch_follow_the_settings() -> None:
@@ -93,6 +94,6 @@ def test_the_kinds_of_children_to_fetch_follow_the_settings() -> None:
     assert wanted_children(issues, Sync()) == ("discussions", "resource_events")
     off = Sync(fetch_resource_events=False, fetch_mr_closes_issues=False, fetch_mr_diffs=False, verify_reviewers=True)
     merge_requests = MERGE_REQUEST.having(gitlab["merge_requests"].children)
-    assert wanted_children(merge_requests, off) == ("discussions", "reviewers")
+    assert wanted_children(merge_requests, off) == ("discussions", "reviewers", "positions")
     pulls = MERGE_REQUEST.having(github["merge_requests"].children)
     assert wanted_children(pulls, off) == ("comments", "reviews", "threads")

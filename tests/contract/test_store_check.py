@@ -160,7 +160,7 @@ def test_payloads_are_checked_in_every_batch(
     assert finding.detail.endswith(", ...")
 
 
-@pytest.mark.parametrize("table", ["issues", "merge_requests", "discussions"])
+@pytest.mark.parametrize("table", ["issues", "merge_requests"])
 def test_a_row_whose_digest_differs_from_its_payload_is_found(
     filled: Database, clock: ManualClock, break_it: Execute, table: str
 ) -> None:

@@ -8,23 +8,22 @@ import pytest
 from tests.databases.samples import CREATED, add_project, stored_payload
 
 from tidelore.core.content import digest
-from tidelore.core.model import Item, Version
 from tidelore.store.database.port import Database
-from tidelore.store.mirror.payloads import packer, store_payloads
+from tidelore.store.mirror.payloads import Content, packer, store_contents
 
 
-def item(payload: bytes, key: int | str = 1) -> Item[None]:
-    return Item(Version(key, CREATED, digest(payload)), CREATED, payload, None)
+def content(payload: bytes, key: str = "1") -> Content:
+    return Content(key, digest(payload), payload)
 
 
 def store(database: Database, *payloads: bytes, compress: bool = True) -> None:
     project = add_project(database)
     with database.transaction() as tx:
-        store_payloads(
+        store_contents(
             tx,
             project.id,
             "issue",
-            [item(payload) for payload in payloads],
+            [content(payload) for payload in payloads],
             pack=packer(compress=compress),
             now_ms=CREATED,
         )

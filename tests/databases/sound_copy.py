@@ -123,5 +123,5 @@ def note(remote_id: int, place: int, *, is_system: bool, path: str | None) -> No
         remote_id=remote_id, note_type=None, is_system=is_system, author_username="mira", body="So it is.",
         created_at=CREATED + place, updated_at=CREATED + place, position=place, resolvable=True, resolved=True,
         resolved_by="noor", resolved_at=CREATED, payload=json.dumps({"id": remote_id}).encode(),
-        **nowhere | {"position_new_path": path},
+        **nowhere | {"position_new_path": path, "position_range_unknown": False},
     )  # fmt: skip

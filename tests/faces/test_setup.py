@@ -136,6 +136,7 @@ def test_doctor_passes_on_a_working_setup(desk: Desk, monkeypatch: pytest.Monkey
         f"gitlab {CONSOLE}",
     ]
     assert "signed in as " in findings[2]["detail"]
+    assert findings[2]["detail"].endswith("discussions by GraphQL (complexity limit 250)")
     assert "BAD" not in desk.run("doctor").out
 
 
@@ -143,6 +144,20 @@ def test_doctor_needs_no_token_for_a_host_on_this_machine(desk: Desk) -> None:
     desk.set_clock()
     findings = desk.robot("doctor").data["findings"]
     assert "reachable without a token" in findings[2]["detail"]
+    assert "discussions by REST (GraphQL allows too little without a token)" in findings[2]["detail"]
+
+
+@pytest.mark.parametrize("why", ['graphql = "off" in the configuration', "GraphQL is refused (status 404)"])
+def test_doctor_says_why_discussions_are_read_by_rest(desk: Desk, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+    desk.set_clock()
+    monkeypatch.setenv("GITLAB_TOKEN", "a-token-that-works")
+    if "off" in why:
+        desk.config.write_text(desk.config.read_text().replace("[[gitlab]]", '[[gitlab]]\ngraphql = "off"'))
+    else:
+        desk.world.gitlab.graphql_status = 404
+    found = desk.robot("doctor").data["findings"][2]
+    assert found["ok"]
+    assert found["detail"].endswith(f"discussions by REST ({why})")
 
 
 def test_doctor_reports_a_server_clock_that_is_far_off_with_a_fix(desk: Desk) -> None:

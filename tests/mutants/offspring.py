@@ -188,8 +188,8 @@ DELETION = (
         name="payload-of-a-system-note-stored",
         invariant="deletion leaves nothing",
         file="store/mirror/children.py",
-        before=" for _, note in notes if not note.is_system or note.is_placed}\n",
-        after=" for _, note in notes if note.remote_id}\n",
+        before="        if not note.is_system or note.is_placed\n",
+        after="        if note.remote_id\n",
         test=f"{_DELETED}[reply]",
         why="Most notes are the system's: each would be stored twice, and found twice.",
     ),
@@ -227,4 +227,83 @@ TOPICS = (
     ),
 )
 
-MUTANTS = (*SETTLING, *WHOLE, *SILENT, *DELETION, *TOPICS)
+TWO_PATHS = "two paths, one version"
+PATHS = "tests/properties/test_two_paths.py"
+_LONG = f"{PATHS}::test_a_parent_with_more_than_a_page_is_read_to_its_end"
+
+PATHS_OF_DISCUSSIONS = (
+    Mutant(
+        name="null-taken-for-absent",
+        invariant=TWO_PATHS,
+        file="sources/graphql.py",
+        before="        elif (*path, place) not in hidden:\n",
+        after="        elif hidden and (*path, place) not in hidden:\n",
+        test=f"{PATHS}::test_a_null_note_is_never_taken_for_an_absent_one",
+        why="A partial answer would delete the note that the server could not show.",
+    ),
+    Mutant(
+        name="first-page-of-notes-taken-for-all",
+        invariant=TWO_PATHS,
+        file="sources/gitlab/conversations.py",
+        before="        if parsed.notes.page_info.following is not None:\n            return None\n",
+        after="",
+        test=f"{_LONG}[notes]",
+        why="The watermark of a parent would move before all its notes were read.",
+    ),
+    Mutant(
+        name="first-page-of-discussions-taken-for-all",
+        invariant=TWO_PATHS,
+        file="sources/gitlab/conversations.py",
+        before="    if parent.discussions.page_info.following is not None:\n        return None\n",
+        after="",
+        test=f"{_LONG}[discussions]",
+        why="The watermark of a parent would move before all its discussions were read.",
+    ),
+    Mutant(
+        name="version-with-milliseconds",
+        invariant=TWO_PATHS,
+        file="sources/gitlab/transform.py",
+        before="note.created_at // 1000, note.updated_at // 1000,",
+        after="note.created_at, note.updated_at,",
+        test=f"{PATHS}::test_reading_by_the_other_path_rewrites_nothing[paths0]",
+        why="Every discussion would be written again whenever the path changes.",
+    ),
+    Mutant(
+        name="finer-instants-overwritten",
+        invariant=TWO_PATHS,
+        file="store/mirror/children.py",
+        before="shown % 1000 == 0 and held // 1000 == shown // 1000",
+        after="held == shown",
+        test=f"{PATHS}::test_a_note_edited_by_graphql_keeps_the_milliseconds_of_its_creation",
+        why="An edit that GraphQL shows would take the milliseconds of the note's creation away.",
+    ),
+    Mutant(
+        name="known-range-forgotten",
+        invariant=TWO_PATHS,
+        file="store/mirror/children.py",
+        before="    if note.position_range_unknown and all(held[name] == getattr(note, name) for name in _PLACE):\n",
+        after="    if note.position_range_unknown and not note.is_placed:\n",
+        test=f"{PATHS}::test_a_reply_read_by_graphql_leaves_the_line_range_of_its_thread",
+        why="A reply would take the line range of the whole thread away until REST is asked again.",
+    ),
+    Mutant(
+        name="unknown-range-never-asked-for",
+        invariant=TWO_PATHS,
+        file="store/mirror/children.py",
+        before="    if is_partial:\n",
+        after="    if is_partial and not renewal.items:\n",
+        test=f"{PATHS}::test_line_ranges_follow_after_the_conversations_some_merge_requests_in_each_run",
+        why="What GraphQL does not show would stay unknown for ever.",
+    ),
+    Mutant(
+        name="other-project-under-the-path-believed",
+        invariant=TWO_PATHS,
+        file="sources/gitlab/conversations.py",
+        before=""" or project.id != f"gid://gitlab/Project/{home.remote_id}":\n""",
+        after=":\n",
+        test=f"{PATHS}::test_a_path_that_leads_to_another_project_is_not_read_by_graphql",
+        why="A project that took over the path would replace the conversations of ours.",
+    ),
+)
+
+MUTANTS = (*SETTLING, *WHOLE, *SILENT, *DELETION, *TOPICS, *PATHS_OF_DISCUSSIONS)

@@ -87,6 +87,15 @@ PROMISES = (
     ),
     Promise("settling", (_TALK,)),
     Promise("children read whole", (_TALK, _KILLED)),
+    Promise(
+        offspring.TWO_PATHS,
+        (
+            f"{offspring.PATHS}::test_alternating_paths_give_the_same_copy_and_rewrite_nothing",
+            f"{offspring.PATHS}::test_a_crash_between_two_parents_of_one_query_loses_neither",
+            f"{offspring.PATHS}::test_a_new_note_read_by_graphql_leaves_the_milliseconds_of_its_neighbours",
+            f"{offspring.PATHS}::test_notes_on_the_commits_of_a_merge_request_are_left_out_as_rest_does",
+        ),
+    ),
     Promise("silent changes", (_TALK,)),
     Promise("deletion leaves nothing", (_TALK,)),
     Promise(

@@ -216,6 +216,7 @@ def build_config(
     max_retries: int = 3,
     concurrency: int = 10,
     reviewers: bool = False,
+    graphql: str = "off",
 ) -> Config:
     """Settings for one project of one host."""
     return parse_config(
@@ -228,7 +229,7 @@ def build_config(
                 "verify_reviewers": reviewers,
                 "heartbeat_interval_seconds": NEVER_SECONDS,
             },
-            "gitlab": [{"base_url": BASE_URL, "projects": [PROJECT]}],
+            "gitlab": [{"base_url": BASE_URL, "projects": [PROJECT], "graphql": graphql}],
         }
     )
 

@@ -17,10 +17,10 @@ _EVENTS = ("resource_state_events", "resource_label_events", "resource_milestone
 
 
 def completed(database: Database) -> set[Task]:
-    """What was read, written and had settled."""
+    """What was read, written and had settled; not what is read on demand."""
     found: set[Task] = set()
     for table, kind in PARENT_KINDS.items():
-        for name in kind.children:
+        for name in set(kind.children) - set(kind.on_demand):
             rows = database.read(
                 f"SELECT o.remote_id, p.iid FROM {table} p JOIN projects o ON o.id = p.project_id"
                 " JOIN child_sync c ON c.project_id = p.project_id AND c.parent_id = p.id"

@@ -52,7 +52,7 @@ class Sliced(House):
             {
                 "http": {"per_page": 5, "max_retries": 0},
                 "sync": {"scrub_share": 0, "heartbeat_interval_seconds": NEVER_SECONDS, **sync},
-                "gitlab": [{"base_url": BASE_URL, "projects": list(projects)}],
+                "gitlab": [{"base_url": BASE_URL, "projects": list(projects), "graphql": "off"}],
             }
         )
         self.transport = Unhurried(world)
@@ -196,13 +196,13 @@ def test_items_of_one_instant_that_exceed_a_slice_are_all_read(tmp_path: Path) -
 def test_changes_between_slices_are_in_the_copy_after_the_last_slice(tmp_path: Path) -> None:
     sliced = Sliced(tmp_path, lively_world(issues=25, merge_requests=6))
     forge, number = sliced.world.gitlab, 0
-    while sliced.slice(20.0).unfinished:
+    while sliced.slice(15.0).unfinished:
         number += 1
         assert number < MOST_SLICES
         if number < 8:
             forge.add_note(forge.issue(PROJECT, 3 * number), "said meanwhile")
             forge.create_issue(PROJECT)
     sliced.world.advance(HOUR)
-    sliced.slices(20.0)
+    sliced.slices(15.0)
     assert number > 3
     compare(sliced)

@@ -90,8 +90,11 @@ class ToySource:
     ) -> Sequence[Pages[ChildRecord]]:
         return [ThreadComments(RemarkList(self._client, remote_id, parent.iid, self._per_page))]
 
-    def announce(self, kind: str, parents: Sequence[Parent]) -> None:
-        """Do nothing: each list of remarks is a request of its own."""
+    def announce(self, kind: str, resource: str, remote_id: int, path: str, parents: Sequence[Parent]) -> None:
+        """Do nothing: each list of remarks is a request by itself."""
+
+    def parents_per_request(self, _kind: str) -> int:
+        return 1
 
     async def login(self) -> str | None:
         me, _ = await self._client.me()

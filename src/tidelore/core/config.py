@@ -212,6 +212,7 @@ class GitLabHost(ProjectHost, frozen=True):
     name: Name = "gitlab"
     base_url: Name = "https://gitlab.com"
     token_env: Variable = "GITLAB_TOKEN"  # noqa: S105 - the name of a variable, not a token
+    graphql: Literal["auto", "off"] = "auto"
 
 
 class GitHubRepo(Section, frozen=True):

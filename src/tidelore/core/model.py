@@ -180,6 +180,7 @@ class NoteRecord(Struct, frozen=True):
     position_head_sha: str | None
     payload: bytes
     is_internal: bool = False
+    position_range_unknown: bool = False
 
     @property
     def is_placed(self) -> bool:

@@ -126,8 +126,8 @@ def _encode(headers: Mapping[str, str]) -> dict[str, tuple[bytes, bytes]]:
 
 
 MAX_REDIRECTS = 3
-OVERLOADED = frozenset({502, 504})
-"""The statuses of a server that could not build its response in time."""
+_OVERLOADED = frozenset({502, 503, 504})
+"""The statuses of a server that could not build its response in time; GitLab sends 503 for a query."""
 MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 # Total time for one response, in multiples of the timeout: a body that arrives slower than that counts as a failure.
@@ -136,6 +136,16 @@ _LOOKED_AT = 4096
 """Length of the part of a server's message that is redacted; much longer than the excerpt that is shown."""
 
 _LOG = logging.getLogger(__name__)
+
+
+def is_overload(error: RemoteTransient) -> bool:
+    """Return whether a smaller request may succeed: the server gave up, or nothing came in time.
+
+    A server that says how long to wait is not overloaded by this request.
+    """
+    if error.retry_after_seconds is not None:
+        return False
+    return error.status in _OVERLOADED or error.reason == "timeout"
 
 
 class HttpClient:
@@ -310,7 +320,7 @@ class HttpClient:
     ) -> tuple[T, Response]:
         """Send a read-only POST; it is decoded and retried like a GET.
 
-        Without `retry_overload`, a 502 or 504 is raised at once: the caller will ask for less instead.
+        Without `retry_overload`, an overload is raised at once: the caller will ask for less instead.
         """
         decoder = self._decoder(as_type)
 
@@ -341,7 +351,7 @@ class HttpClient:
                 return await self._follow(call, attempt)
             except RemoteTransient as failure:
                 named = failure.retry_after_seconds
-                final = failure.status in OVERLOADED and not call.retry_overload
+                final = is_overload(failure) and not call.retry_overload
                 # The limit for queries does not delay the requests of the client, so a retry would not wait for it.
                 final = final or isinstance(failure, QueryLimited)
                 if final or attempt > self._max_retries or (named is not None and self.governor.too_long(named)):

@@ -178,7 +178,9 @@ def _children(database: Database, config: Config, cursor: CursorRow, project: Pr
         return []
     settings = sync_settings(config, project.source, project.configured)
     present = present_children(database, kind, project.id)
-    return [read_backlog(database, kind, name, project.id) for name in wanted_children(present, settings)]
+    found = [read_backlog(database, kind, name, project.id) for name in wanted_children(present, settings)]
+    # What is read on demand is rarely due.
+    return [backlog for backlog in found if backlog.due or backlog.kind not in kind.on_demand]
 
 
 def recovery_actions(run: RunRecord) -> list[str]:

@@ -110,12 +110,16 @@ class ProjectSource(Protocol):
         """Return the child lists of one kind that belong to one item."""
         ...
 
-    def announce(self, kind: str, parents: Sequence[Parent]) -> None:
+    def announce(self, kind: str, resource: str, remote_id: int, path: str, parents: Sequence[Parent]) -> None:
         """Say whose children of one kind will be requested next, so that they can be fetched together."""
         ...
 
     async def login(self) -> str | None:
         """Return the login under which our comments appear; None if the server does not report it."""
+        ...
+
+    def parents_per_request(self, kind: str) -> int:
+        """Return how many announced parents one request reads this kind of children of, when all goes well."""
         ...
 
     async def statuses(self, path: str, iids: Sequence[int], /) -> Mapping[int, StatusRecord | None] | None:

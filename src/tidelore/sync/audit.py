@@ -348,7 +348,7 @@ class ParentComparison(ListComparison[ListedRecord]):
         kinds = kinds_of(self._target, self._settings)
         jobs = [(parent, kind) for parent in parents for kind in kinds]
         for kind in kinds:
-            source.announce(kind, [_as_parent(parent) for parent in parents])
+            source.announce(kind, resource, project.remote_id, project.path, [_as_parent(one) for one in parents])
         done = 0
 
         async def read(job: tuple[Holding, str]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from types import MappingProxyType
 
@@ -27,7 +27,14 @@ from tidelore.engine.ports import Pages, Parent
 from tidelore.sources.ports import ProjectSource
 from tidelore.store.mirror.child_progress import count_due, find_refusal, parents_by_number, wanted_children
 from tidelore.store.mirror.child_writer import ChildFamily, ChildWriter, DueIssue, StatusWriter
-from tidelore.store.mirror.children import CLOSES_ISSUES, DIFFS, DISCUSSIONS, RESOURCE_EVENTS, REVIEWERS
+from tidelore.store.mirror.children import (
+    CLOSES_ISSUES,
+    DIFFS,
+    DISCUSSIONS,
+    LINE_RANGES,
+    RESOURCE_EVENTS,
+    REVIEWERS,
+)
 from tidelore.store.mirror.comments import COMMENTS, REVIEWS, THREADS, settle_comments
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.session import Session
@@ -35,7 +42,7 @@ from tidelore.sync.lists import SIDE_BY_SIDE, IsOver, family_of, never
 from tidelore.sync.projects import ListTarget
 from tidelore.sync.report import ChildReport, RunConsumer, ScopeReport
 
-_FAMILIES = (DISCUSSIONS, COMMENTS, REVIEWS, THREADS, RESOURCE_EVENTS, CLOSES_ISSUES, DIFFS, REVIEWERS)
+_FAMILIES = (DISCUSSIONS, COMMENTS, REVIEWS, THREADS, RESOURCE_EVENTS, CLOSES_ISSUES, DIFFS, REVIEWERS, LINE_RANGES)
 CHILDREN: Mapping[str, ChildFamily] = MappingProxyType({family.name: family for family in _FAMILIES})
 AT_ONCE = 100
 """How many parents to announce to a source."""
@@ -44,10 +51,11 @@ PROMPT_MS = 2000
 
 
 def kinds_of(target: ListTarget, settings: Sync) -> tuple[str, ...]:
-    """Return the kinds of children to read for a list."""
+    """Return the kinds of children to read for a list, without those that are read on demand."""
     if not target.has_parents:
         return ()
-    return wanted_children(family_of(target.source, target.resource).kind, settings)
+    kind = family_of(target.source, target.resource).kind
+    return tuple(name for name in wanted_children(kind, settings) if name not in kind.on_demand)
 
 
 FED = ("comments", "threads")
@@ -60,11 +68,12 @@ async def sync_children(
     on_progress: OnProgress,
     failed_since: int | None = None,
     is_over: IsOver = never,
+    only: Callable[[str], bool] = lambda _kind: True,
 ) -> None:
     """Bring the children of every due parent of these targets up to date, and update the reports.
 
     Parents that failed after `failed_since`, the start of this run, are not retried. Parents that are left when the
-    time is up stay due, and so do comments and threads whose feeds were not read to their end.
+    time is up stay due, and so do comments and threads whose feeds were not read to their end. `only` chooses kinds.
     """
     unread = unread_feeds(pairs)
     stopped: dict[str, RemoteError] = {}
@@ -77,14 +86,68 @@ async def sync_children(
             if target.followed:
                 # Comments are read with the feeds or thread by thread. A timeline grows with the thread.
                 left_out = {*left_out, "comments", "resource_events"}
+            settings = sync_settings(session.shop.config, target.source.name, target.configured)
+            kinds = [kind for kind in kinds_of(target, settings) if kind not in left_out and only(kind)]
             try:
-                await _project(session, target, report, stopped, on_progress, failed_since, is_over, left_out)
+                await _project(session, target, report, kinds, stopped, on_progress, failed_since, is_over)
             except (CredentialsRejected, RateLimited) as error:
                 stopped[target.source.name] = error
                 report.error = error
 
     ready = [(target, report) for target, report in pairs if report.home is not None and report.error is None]
     await gather(one(target, report) for target, report in ready)
+
+
+CONVERSATIONS = frozenset({"discussions", "comments", "reviews", "threads"})
+"""The kinds of children that make up what was said: they are read first, and can be searched before the others come."""
+MANY_DUE = 300
+"""From this many parents on whose other children are due, what was said is made searchable first."""
+POSITIONS_AT_ONCE = 200
+"""How many merge requests a run asks for the line ranges of their notes, at most, in one project."""
+
+
+def count_others(session: Session, pairs: Sequence[tuple[ListTarget, ScopeReport]]) -> int:
+    """Return how many parents are due for children that are not a part of what was said; one counts for each kind."""
+    found, shop = 0, session.shop
+    for target, report in pairs:
+        if report.home is None or report.error is not None or not target.has_parents:
+            continue
+        parents = family_of(target.source, target.resource).kind
+        settings = sync_settings(shop.config, target.source.name, target.configured)
+        for kind in set(kinds_of(target, settings)) - CONVERSATIONS:
+            found += count_due(shop.database, parents, kind, report.home.id)[0]
+    return found
+
+
+async def sync_positions(
+    session: Session,
+    pairs: Sequence[tuple[ListTarget, ScopeReport]],
+    on_progress: OnProgress,
+    is_over: IsOver = never,
+) -> int:
+    """Read the line ranges of notes that were stored without them, of some merge requests; return how many changed.
+
+    The others stay due. A failure is recorded with its parent and does not affect the run.
+    """
+    changed = 0
+    for target, report in pairs:
+        if not target.has_parents or report.home is None or report.error is not None:
+            continue
+        parents = family_of(target.source, target.resource).kind
+        for kind in (name for name in parents.on_demand if name in parents.children):
+            due, _ = count_due(session.shop.database, parents, kind, report.home.id)
+            child = ChildReport(kind, vital=False, due=min(due, POSITIONS_AT_ONCE))
+            children = ProjectChildren(session, target, report.home, child, is_over=is_over)
+            if not due or children.is_paused:
+                continue
+            report.children[kind] = child
+            try:
+                await children.run(report.server_at, child.due, on_progress, at_most=POSITIONS_AT_ONCE)
+            except (CredentialsRejected, RateLimited) as error:
+                _LOG.warning("%s: failed to fetch line ranges: %s", report.home.path, error.message)
+                return changed
+            changed += child.tally.changed
+    return changed
 
 
 def unread_feeds(pairs: Sequence[tuple[ListTarget, ScopeReport]]) -> set[tuple[str, str]]:
@@ -140,18 +203,15 @@ async def _project(
     session: Session,
     target: ListTarget,
     report: ScopeReport,
+    kinds: Sequence[str],
     stopped: Mapping[str, RemoteError],
     on_progress: OnProgress,
     failed_since: int | None,
     is_over: IsOver,
-    left_out: Collection[str],
 ) -> None:
     project = report.home
     assert project is not None, "only targets whose project is known are worked on"
-    settings = sync_settings(session.shop.config, target.source.name, target.configured)
-    for kind in kinds_of(target, settings):
-        if kind in left_out:
-            continue
+    for kind in kinds:
         if target.source.name in stopped:
             report.error = stopped[target.source.name]
             return
@@ -211,13 +271,18 @@ class ProjectChildren:
 
     @property
     def requests_each(self) -> int:
-        """How many requests one parent costs if each of its lists fits on one page."""
+        """How many requests one parent costs if each of its lists fits on one page, and nothing else is read by it."""
         return len(self._lists(Parent(0, 0, 0, None, None)))
 
-    async def run(self, server_at: int | None, total: int, on_progress: OnProgress) -> int:
-        """Read the children of all due parents; return how many parents turned out to be gone."""
+    @property
+    def at_once(self) -> int:
+        """How many parents the same requests read, if the source answers for many at once."""
+        return self._target.source.parents_per_request(self._child.kind)
+
+    async def run(self, server_at: int | None, total: int, on_progress: OnProgress, at_most: int | None = None) -> int:
+        """Read the children of all due parents, or of some; return how many parents turned out to be gone."""
         work = self._sync(on_progress, total)
-        return await self._read(work, self._announced(work.ready(server_at)))
+        return await self._read(work, self._announced(islice(work.ready(server_at), at_most)))
 
     async def read(self, parents: Sequence[Parent], on_progress: OnProgress = silent) -> int:
         """Read the children of these parents again, due or not."""
@@ -226,7 +291,10 @@ class ProjectChildren:
     def _announced(self, parents: Iterator[Parent]) -> Iterator[Parent]:
         """Yield parents after saying in advance which come next."""
         while batch := list(islice(parents, AT_ONCE)):
-            self._target.source.announce(self._child.kind, batch)
+            project = self._project
+            self._target.source.announce(
+                self._child.kind, self._target.resource, project.remote_id, project.path, batch
+            )
             yield from batch
 
     async def _read(self, work: ChildSync[ChildRecord], parents: Iterable[Parent]) -> int:

@@ -14,14 +14,24 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from tidelore.core.errors import PartialSuccess, RemoteError, TideloreError
-from tidelore.core.progress import EmbedReport, OnProgress, Progress
+from tidelore.core.progress import DocumentReport, EmbedReport, OnProgress, Progress
 from tidelore.engine.intake import Tally
 from tidelore.store.mirror.cursors import last_polled
 from tidelore.store.work.runs import LEFT_OFF
 from tidelore.store.work.session import Session, Workshop, open_session
-from tidelore.sync.children import StatusStage, scan_threads, settle_feeds, sync_children, unread_feeds
+from tidelore.sync.children import (
+    CONVERSATIONS,
+    MANY_DUE,
+    StatusStage,
+    count_others,
+    scan_threads,
+    settle_feeds,
+    sync_children,
+    sync_positions,
+    unread_feeds,
+)
 from tidelore.sync.ingest import in_turn, ingest
-from tidelore.sync.lists import TimeSlice
+from tidelore.sync.lists import IsOver, TimeSlice
 from tidelore.sync.projects import ListTarget
 from tidelore.sync.report import (
     MakeDocuments,
@@ -81,7 +91,9 @@ async def mirror(
         report = RunReport(session.run.id, taken_over=session.lease.taken_as, crashed_runs=session.crashed_runs)
         session.consumer = consumer
         on_progress = also_to_ledger(session, on_progress, lambda: count.total)
-        await _read(session, targets, request, count, report, on_progress, consumer)
+        time = TimeSlice(shop.clock, request.seconds)
+        make_early = make_documents if request.documents else None
+        targets = await _read(session, targets, request, count, report, on_progress, time, make_early, consumer)
         report.requests = session.counters.requests = count.total
         report.asked, report.budgets = dict(count.of_source), dict(count.budgets)
         _set_outcome(session, report)
@@ -89,9 +101,12 @@ async def mirror(
             session.run.set_note("; ".join(filter(None, (_left_off(request), note))))
         elif request.walk and session.error is None and session.partial is None:
             session.run.set_mirrored()
-        if request.documents and make_documents is not None:
+        if make_early is not None:
             with _stage(session, report, "docs"):
-                report.documents = await make_documents(session, on_progress)
+                _add_documents(report, await make_early(session, on_progress))
+        await _positions(session, targets, report, on_progress, time, make_early)
+        report.requests = session.counters.requests = count.total
+        report.asked, report.budgets = dict(count.of_source), dict(count.budgets)
         if embed is not None:
             await _embed(session, report, embed, on_progress)
     report.seconds = shop.clock.monotonic() - started
@@ -141,10 +156,12 @@ async def _read(
     count: RequestCount,
     report: RunReport,
     on_progress: OnProgress,
+    time: TimeSlice,
+    make_early: MakeDocuments | None,
     consumer: RunConsumer | None,
-) -> None:
-    """Run the stages that make requests to the forge."""
-    shop, time = session.shop, TimeSlice(session.shop.clock, request.seconds)
+) -> Sequence[ListTarget]:
+    """Run the stages that make requests to the forge; return the lists in the order in which they were read."""
+    shop = session.shop
     if request.seconds is not None:
         targets = in_turn(targets, request.turns, last_polled(shop.database, {one.source.name for one in targets}))
     statuses = StatusStage(session, on_progress, wanted=request.statuses)
@@ -162,11 +179,10 @@ async def _read(
                 is_over=time.begin("ingest"),
                 consumer=consumer,
             )
+        pairs = list(zip(targets, report.scopes, strict=True))
+        unread = unread_feeds(pairs)
+        await _children(session, pairs, report, on_progress, time.begin("dependents"), make_early)
         with _stage(session, report, "dependents"):
-            pairs = list(zip(targets, report.scopes, strict=True))
-            unread = unread_feeds(pairs)
-            settle_feeds(session, pairs)
-            await sync_children(session, pairs, on_progress, is_over=time.begin("dependents"))
             if consumer is not None:
                 await _conclude(session, pairs, consumer, full=request.scan)
             await statuses.sync(targets, report.scopes, time.begin("statuses"))
@@ -181,6 +197,53 @@ async def _read(
         is_over = time.begin("scrub")
         report.scrubbed = await verify(session, turns, budget, lambda: count.total, began_at, on_progress, is_over)
         await statuses.sync(targets, report.scrubbed, is_over)
+    return targets
+
+
+async def _children(
+    session: Session,
+    pairs: Sequence[tuple[ListTarget, ScopeReport]],
+    report: RunReport,
+    on_progress: OnProgress,
+    is_over: IsOver,
+    make_documents: MakeDocuments | None,
+) -> None:
+    """Read what was said, then the other children. If there are many of those, it is made searchable in between."""
+    with _stage(session, report, "dependents"):
+        settle_feeds(session, pairs)
+        await sync_children(session, pairs, on_progress, is_over=is_over, only=lambda kind: kind in CONVERSATIONS)
+        if make_documents is not None and count_others(session, pairs) >= MANY_DUE:
+            _add_documents(report, await make_documents(session, on_progress))
+        await sync_children(session, pairs, on_progress, is_over=is_over, only=lambda kind: kind not in CONVERSATIONS)
+
+
+async def _positions(
+    session: Session,
+    targets: Sequence[ListTarget],
+    report: RunReport,
+    on_progress: OnProgress,
+    time: TimeSlice,
+    make_documents: MakeDocuments | None,
+) -> None:
+    """Read what is least urgent: the line ranges of notes that were stored, and can be searched, without them."""
+    by_scope = {(target.source.name, target.configured, target.surface): target for target in targets}
+    pairs = [(by_scope[scope.source, scope.configured, scope.surface], scope) for scope in report.scopes]
+    # Phases only go forward, so these are a part of the last one.
+    changed = await sync_positions(session, pairs, on_progress, time.begin("scrub"))
+    if changed and make_documents is not None:
+        _add_documents(report, await make_documents(session, on_progress))
+
+
+def _add_documents(report: RunReport, made: DocumentReport | None) -> None:
+    """Add the counts of one more generation of documents to the report."""
+    before = report.documents
+    if before is not None and made is not None:
+        made.regenerated += before.regenerated
+        made.unchanged += before.unchanged
+        made.removed += before.removed
+        made.failed += before.failed
+        made.document_ids = list(dict.fromkeys([*before.document_ids, *made.document_ids]))
+    report.documents = before if made is None else made
 
 
 async def _conclude(
@@ -213,7 +276,7 @@ def _stage(session: Session, report: RunReport, name: str) -> Iterator[None]:
     session.run.set_phase(name)
     began = clock.monotonic()
     yield
-    report.stage_seconds[name] = clock.monotonic() - began
+    report.stage_seconds[name] = report.stage_seconds.get(name, 0.0) + clock.monotonic() - began
 
 
 def _failed_children(scope: ScopeReport) -> int:

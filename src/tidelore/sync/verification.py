@@ -2,8 +2,9 @@
 
 A run spends a small share of its requests on this, half on lists and half on children, the least recently verified
 first. What was read since the run began is not read again. A kind that costs more requests than are left (events are
-three lists) is still verified, but only in some runs; the runs in between save requests for it. Children of items that
-the lists show as silently changed are read at once, outside the share.
+three lists) is still verified, but only in some runs; the runs in between save requests for it. A kind that the source
+reads for many parents at once is verified for that many with each request. Children of items that the lists show as
+silently changed are read at once, outside the share.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ from tidelore.sync.projects import ListTarget, find_chosen, reason_to_skip, reso
 from tidelore.sync.report import ChildReport, ScopeReport
 
 R = TypeVar("R")
+
+
+UNPLANNED = 20
+"""How many requests more than twice the planned ones the verification of children may take."""
 
 
 class ScrubCandidate(Struct, frozen=True):
@@ -174,7 +179,14 @@ async def verify(
     await sync_children(session, pairs, on_progress, before, is_over)
     refused = {report.source for report in scrubbed if report.error is not None}
     # Planned again: the lists have shown which items are gone, and silently changed ones were just read.
-    return [*scrubbed, *await _read_again(plan(session, targets, children, before, is_over), refused, on_progress)]
+    spent = requests()
+
+    def is_enough() -> bool:
+        # Parents that are planned together may have to be read one by one.
+        return is_over() or requests() - spent > 2 * again.cost + UNPLANNED
+
+    again = plan(session, targets, children, before, is_enough)
+    return [*scrubbed, *await _read_again(again, refused, on_progress)]
 
 
 def plan(
@@ -196,11 +208,19 @@ def plan(
             )
             if child.unavailable is not None:
                 continue
+            limit = budget * children.at_once
             turns += [
-                ChildTurn(at, place, kind, parent) for at, parent in children.writer.least_verified(budget, before)
+                ChildTurn(at, place, kind, parent) for at, parent in children.writer.least_verified(limit, before)
             ]
     for turn in sorted(turns, key=lambda turn: turn.verified_at):
-        each = found.project_children[turn.place, turn.kind].requests_each
+        children = found.project_children[turn.place, turn.kind]
+        each = children.requests_each
+        if len(found.chosen.get((turn.place, turn.kind), ())) % children.at_once:
+            # The requests for the parents before it read this one too.
+            found.chosen[turn.place, turn.kind].append(turn.parent)
+            continue
+        if found.cost >= budget:
+            continue
         dear = found.cost + each > budget
         if dear and session.run.id // 2 % each:
             # A kind that costs more than is left is read in one of `each` runs; the others save requests for it.
@@ -208,8 +228,6 @@ def plan(
         else:
             found.chosen.setdefault((turn.place, turn.kind), []).append(turn.parent)
             found.cost += each
-        if found.cost >= budget:
-            break
     return found
 
 

@@ -95,6 +95,7 @@ def _note(place: int, told: Payload) -> dict[str, Any]:
         "position_start_sha": at.get("start_sha"),
         "position_head_sha": at.get("head_sha"),
         "is_internal": told["internal"],
+        "position_range_unknown": False,
     }
 
 

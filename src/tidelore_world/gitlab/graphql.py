@@ -10,8 +10,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tidelore_world.gitlab.graphql_conversations import Shown
 from tidelore_world.gitlab.graphql_nodes import BadArgument, Node, query_node
-from tidelore_world.gitlab.graphql_schema import check, schema_types
+from tidelore_world.gitlab.graphql_schema import check, depth_of, schema_types, score_of
 from tidelore_world.gitlab.view import View
 from tidelore_world.graphql_check import refusal
 from tidelore_world.graphql_document import (
@@ -25,10 +26,15 @@ from tidelore_world.graphql_document import (
 from tidelore_world.wire import Request, Response, json_response
 
 MAX_QUERY_CHARS = 10_000
+MOST_COMPLEX, MOST_COMPLEX_SIGNED_IN = 200, 250
+DEEPEST, DEEPEST_SIGNED_IN = 15, 20
+TOO_LONG = "Request timed out. Please try a less complex query or a smaller set of records."
 
 
 def graphql(forge: View, request: Request) -> Response:
     """Answer a query given as JSON, or in the address of a GET."""
+    if forge.graphql_status != 200:
+        return _errors([{"message": "Not found!"}], forge.graphql_status)
     try:
         text, variables = _read(request)
     except (ValueError, AttributeError):
@@ -43,14 +49,37 @@ def graphql(forge: View, request: Request) -> Response:
         return _errors([refusal(str(problem), problem.line, problem.column)])
     if document.operation == "mutation" and request.method == "GET":
         return _errors([{"message": "Mutations are forbidden in GET requests"}], 422)
-    types = schema_types(statuses=forge.statuses, work_items=not forge.old_server)
-    problems = check(document, types)
+    types = schema_types(statuses=forge.statuses, work_items=not forge.old_server, without=forge.graphql_fields_missing)
+    problems = check(document, types) or _limits(document, request)
     if problems:
         return _errors(problems)
+    shown = Shown()
     try:
-        return json_response({"data": _pick(query_node(forge), document.selections, document)})
+        measured = {"__typename": "QueryComplexity", "score": score_of(document), "limit": _most(request)[0]}
+        data = _pick(query_node(forge, shown) | {"queryComplexity": measured}, document.selections, document)
+        if forge.graphql_most_notes is not None and shown.notes > forge.graphql_most_notes:
+            return _errors([{"message": TOO_LONG}], 503)
+        return json_response({"data": data})
     except BadArgument as problem:
         return _errors([{"message": str(problem), "extensions": {"code": "argumentLiteralsIncompatible"}}])
+
+
+def _most(request: Request) -> tuple[int, int]:
+    """The limits of complexity and depth: a caller without a token may ask for less."""
+    if "private-token" in request.headers or "authorization" in request.headers:
+        return MOST_COMPLEX_SIGNED_IN, DEEPEST_SIGNED_IN
+    return MOST_COMPLEX, DEEPEST
+
+
+def _limits(document: Document, request: Request) -> list[Mapping[str, Any]]:
+    found: list[Mapping[str, Any]] = []
+    most, deepest = _most(request)
+    score, depth = score_of(document), depth_of(document)
+    if score > most:
+        found.append({"message": f"Query has complexity of {score}, which exceeds max complexity of {most}"})
+    if depth > deepest:
+        found.append({"message": f"Query has depth of {depth}, which exceeds max depth of {deepest}"})
+    return found
 
 
 def _read(request: Request) -> tuple[str, Mapping[str, Any]]:
@@ -83,5 +112,5 @@ def _value(value: Any, found: Field, document: Document) -> Any:
     if callable(value):
         value = value(found.arguments)
     if isinstance(value, list):
-        return [_pick(node, found.selections, document) for node in value]
+        return [None if node is None else _pick(node, found.selections, document) for node in value]
     return _pick(value, found.selections, document) if isinstance(value, dict) else value

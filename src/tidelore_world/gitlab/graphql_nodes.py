@@ -1,4 +1,4 @@
-"""The objects a GraphQL query reaches: a project, its work items by pages, their widgets and statuses.
+"""The objects a GraphQL query reaches: a project, its issues, merge requests and work items by pages, statuses.
 
 Owns finding the rows and their field values. Refuses to read documents. Invariant: a page costs the page; only
 a list filtered by state scans the project, once until it changes.
@@ -9,21 +9,23 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from tidelore_world.clock import iso_seconds
+from tidelore_world.gitlab.graphql_conversations import Shown, conversation_fields
 from tidelore_world.gitlab.graphql_schema import STATUS_WIDGET, WIDGET_INTERFACE
 from tidelore_world.gitlab.items import WEB_ORIGIN
 from tidelore_world.gitlab.records import NotHere
-from tidelore_world.gitlab.shelf import Key, Order
-from tidelore_world.gitlab.state import Issue, Project
+from tidelore_world.gitlab.shelf import Key, Order, Shelf
+from tidelore_world.gitlab.state import Issue, Item, MergeRequest
 from tidelore_world.gitlab.statuses import shown_status
 from tidelore_world.gitlab.view import View
 
 MAX_PAGE = 100
 
+T = TypeVar("T", Issue, MergeRequest)
 Node = dict[str, Any]
 Arguments = Mapping[str, Any]
 
@@ -35,7 +37,7 @@ _ORDERS: Mapping[str, Order] = MappingProxyType(
         "UPDATED_DESC": Order("updated_at"),
     }
 )
-_STATES = frozenset({"opened", "closed", "all"})
+_STATES = frozenset({"opened", "closed", "merged", "locked", "all"})
 
 
 class BadArgument(ValueError):
@@ -48,12 +50,12 @@ class BadArgument(ValueError):
         )
 
 
-def query_node(forge: View) -> Node:
+def query_node(forge: View, shown: Shown) -> Node:
     """The root of every query; a value that takes arguments is a function of them."""
-    return {"__typename": "Query", "project": lambda given: _project(forge, given)}
+    return {"__typename": "Query", "project": lambda given: _project(forge, shown, given)}
 
 
-def _project(forge: View, given: Arguments) -> Node | None:
+def _project(forge: View, shown: Shown, given: Arguments) -> Node | None:
     """A project by its present path only: GraphQL follows no redirect, and hides what may not be read."""
     try:
         project = forge.project(str(given["fullPath"]))
@@ -67,31 +69,55 @@ def _project(forge: View, given: Arguments) -> Node | None:
         "name": project.path.rpartition("/")[2],
         "fullPath": project.path,
         "webUrl": f"{WEB_ORIGIN}/{project.path}",
-        "workItems": lambda wanted: _connection(forge, project, wanted),
+        "workItems": lambda wanted: _connection(
+            "WorkItem", project.issues, wanted, lambda issue: _work_item(forge, issue)
+        ),
+        "issues": lambda wanted: _connection(
+            "Issue", project.issues, wanted, lambda issue: _parent(forge, "Issue", issue, shown)
+        ),
+        "mergeRequests": lambda wanted: _connection(
+            "MergeRequest",
+            project.merge_requests,
+            wanted,
+            lambda request: _parent(forge, "MergeRequest", request, shown),
+        ),
     }
 
 
-def _connection(forge: View, project: Project, given: Arguments) -> Node:
+def _parent(forge: View, name: str, item: Item, shown: Shown) -> Node:
+    return {
+        "__typename": name,
+        "id": f"gid://gitlab/{name}/{item.id}",
+        "title": item.title,
+        "state": item.state,
+        "createdAt": iso_seconds(item.created_at_us),
+        "updatedAt": iso_seconds(item.updated_at_us),
+        "webUrl": f"{WEB_ORIGIN}/{item.project.path}/-/{item.kind}/{item.iid}",
+        **conversation_fields(forge, item, shown),
+    }
+
+
+def _connection(name: str, shelf: Shelf[T], given: Arguments, show: Callable[[T], Node]) -> Node:
     order, after, size = _order(given), _cursor(given), _size(given)
     wanted, state = _iids(given), _state(given)
     if wanted is not None:
-        shelf = project.issues.by_iid
-        chosen = [shelf[iid] for iid in wanted if iid in shelf and state in ("all", shelf[iid].state)]
+        rows_by_iid = shelf.by_iid
+        chosen = [row for iid in wanted if (row := rows_by_iid.get(iid)) is not None and state in ("all", row.state)]
         chosen.sort(key=order.key)
         count = len(chosen)
-        rest = [issue for issue in chosen if after is None or order.key(issue) > after]
+        rest = [row for row in chosen if after is None or order.key(row) > after]
         rows, more = rest[:size], len(rest) > size
     else:
-        run = project.issues.ordered(order)
+        run = shelf.ordered(order)
         if state != "all":
-            run = project.issues.selected(order, ("graphql", state), lambda issue: issue.state == state)
+            run = shelf.selected(order, ("graphql", state), lambda row: row.state == state)
         count = len(run)
         run = run if after is None else run.after(after)
         rows, more = run.rows(0, size), len(run) > size
     return {
-        "__typename": "WorkItemConnection",
+        "__typename": f"{name}Connection",
         "count": count,
-        "nodes": [_work_item(forge, issue) for issue in rows],
+        "nodes": [show(row) for row in rows],
         "pageInfo": {
             "__typename": "PageInfo",
             "hasNextPage": more,

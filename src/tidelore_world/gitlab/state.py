@@ -195,6 +195,7 @@ class MergeRequest(Item):
     diffs: list[FileDiff] = field(default_factory=list)
     versions: list[Version] = field(default_factory=list)
     closes: list[int] = field(default_factory=list)
+    commit_discussions: list[Discussion] = field(default_factory=list)
 
     kind: ClassVar[Kind] = "merge_requests"
 

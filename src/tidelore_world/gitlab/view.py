@@ -31,6 +31,10 @@ class View(Remarks):
     `list_omits_reviewers`: lists show no reviewers; `/reviewers` and the single form tell the truth.
     `statuses`: GraphQL knows work item statuses; without them the type is unknown to the schema.
     `statuses_licensed`: without it the schema knows statuses, but no work item carries the widget.
+    `graphql_status`: the status of every answer of GraphQL, as of a server or a proxy that refuses it.
+    `graphql_most_notes`: an answer with more notes takes too long: 503.
+    `graphql_nulls`: the ids of notes that GraphQL shows as null.
+    `graphql_fields_missing`: fields of notes that the schema of this server does not have.
     """
 
     def __init__(self, world: Surroundings) -> None:
@@ -44,6 +48,10 @@ class View(Remarks):
         self.keyset_issues = True
         self.statuses = True
         self.statuses_licensed = True
+        self.graphql_status = 200
+        self.graphql_most_notes: int | None = None
+        self.graphql_nulls: set[int] = set()
+        self.graphql_fields_missing: frozenset[str] = frozenset()
         self.spent: tuple[int, int] = (0, 0)
         self._old_server = False
         self._list_omits_reviewers = False

@@ -7,6 +7,7 @@ import logging
 import pytest
 from tests.situations.feedback.bench import REPO, Bench, key, open_pulls
 
+from tidelore_world.github.records import Comment
 from tidelore_world.wire import Request
 
 COUNTED = "SELECT name, value FROM metric_counters WHERE name LIKE 'feedback_shadow%' AND value > 0 ORDER BY name"
@@ -30,7 +31,7 @@ def test_a_missed_comment_is_found_counted_logged_and_becomes_its_event(
     assert bench.event_keys() == [key(kept)], "no list shows it again"
     bench.is_sampled = lambda share: share == 0.01
     bench.world.advance(60)
-    news = []
+    news: list[Comment] = []
 
     def interject(request: Request) -> None:
         if request.path.endswith("/issues/1/comments") and not news:
@@ -55,7 +56,12 @@ def test_threads_are_compared_in_turn_and_only_as_often_as_the_share_says(bench:
     bench.settle(2)
     asked: list[float] = []
     bench.host["shadow_sample"] = 0.5
-    bench.is_sampled = lambda share: asked.append(share) is None and len(asked) % 2 == 1
+
+    def every_second(share: float) -> bool:
+        asked.append(share)
+        return len(asked) % 2 == 1
+
+    bench.is_sampled = every_second
     bench.settle(6)
     assert asked == [0.5] * 6
     rows = bench.read("SELECT pr_number FROM tracked_prs WHERE compared_at IS NOT NULL ORDER BY compared_at")

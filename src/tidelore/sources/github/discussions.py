@@ -16,20 +16,9 @@ from tidelore.core.content import digest
 from tidelore.core.errors import FeatureDisabled, RemotePermanent, RemoteTransient
 from tidelore.core.model import Item, Rejected, TopicCommentRecord, TopicRecord, Version
 from tidelore.engine.ports import ListRequest, Page
-from tidelore.sources.github.graphql import (
-    NULL,
-    Actor,
-    Connection,
-    GraphQlClient,
-    GraphQlData,
-    PageSize,
-    PartialAnswer,
-    actor_login,
-    decode,
-    hidden_as_missing,
-    present,
-)
+from tidelore.sources.github.graphql import Actor, GraphQlClient, actor_login, hidden_as_missing
 from tidelore.sources.github.payloads import Number
+from tidelore.sources.graphql import NULL, Connection, GraphQlData, PageSize, PartialAnswer, decode, present
 from tidelore.sources.items import instant, optional_instant, refuse_nul, reject
 
 _COMMENT = """fragment comment on DiscussionComment {

@@ -234,9 +234,20 @@ class GitHubSource:
             return [self.files(remote_id, number)]
         return [BatchedList(self._batches, kind, parent.node_id)]
 
-    def announce(self, kind: str, parents: Sequence[Parent]) -> None:
+    def announce(
+        self,
+        kind: str,
+        resource: str,  # noqa: ARG002 - a global id names the object by itself
+        remote_id: int,  # noqa: ARG002
+        path: str,  # noqa: ARG002
+        parents: Sequence[Parent],
+    ) -> None:
         """Say whose reviews, review threads or closing issues will be requested next."""
         self._batches.announce(kind, [parent.node_id for parent in parents if parent.node_id is not None])
+
+    def parents_per_request(self, _kind: str) -> int:
+        """Return 1: how many pull requests share a query depends on the points that are left."""
+        return 1
 
     async def statuses(self, _path: str, _iids: Sequence[int]) -> Mapping[int, StatusRecord | None] | None:
         """Return None: issues of GitHub have no status."""

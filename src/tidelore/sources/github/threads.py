@@ -30,19 +30,9 @@ from tidelore.core.model import (
     comment_key,
 )
 from tidelore.engine.ports import ListRequest, Page
-from tidelore.sources.github.graphql import (
-    Actor,
-    Connection,
-    GraphQlClient,
-    GraphQlData,
-    PageSize,
-    PartialAnswer,
-    Path,
-    actor_login,
-    decode,
-    present,
-)
+from tidelore.sources.github.graphql import Actor, GraphQlClient, actor_login
 from tidelore.sources.github.payloads import Number
+from tidelore.sources.graphql import Connection, GraphQlData, PageSize, PartialAnswer, Path, decode, present
 from tidelore.sources.items import instant, refuse_nul, reject
 
 _THREADS = """reviewThreads(first: $first, after: $after) {

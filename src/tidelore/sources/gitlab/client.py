@@ -85,6 +85,10 @@ class GitLabClient:
         answer, _ = await self._http.get_json("api/graphql", params, as_type=as_type, route=route)
         return answer
 
+    async def query_pages(self, content: Mapping[str, object], *, as_type: type[P], route: str) -> tuple[P, Response]:
+        """Send a read-only GraphQL query by POST. An overload is raised at once: the caller asks for less instead."""
+        return await self._http.query("api/graphql", content, as_type=as_type, route=route, retry_overload=False)
+
     def clean(self, text: str) -> str:
         """Return an excerpt of a server's message on one line, without secrets."""
         return self._http.clean(text)

@@ -1,19 +1,35 @@
-"""Reads issue statuses over GraphQL, because the REST API does not offer them.
+"""Sends GraphQL queries to GitLab: what its errors mean, when GraphQL is not used, and issue statuses.
 
-The query is sent by GET, so it is retried like every read. For a server without statuses the result is None; every
-other failure is a RemoteError with the server's message.
+Statuses are only offered by GraphQL. Their query is sent by GET, so it is retried like every read. For a server without
+statuses the result is None; every other failure is a RemoteError with the server's message. Discussions are read by
+`conversations.py` through `GitLabGraphQl`; where GraphQL is not used, REST serves them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from msgspec import Struct
+import msgspec
+from msgspec import Raw, Struct
 
-from tidelore.core.errors import RemoteNotFound, RemotePermanent
+from tidelore.core.errors import (
+    AccessRefused,
+    CredentialsRejected,
+    RateLimited,
+    RemoteError,
+    RemoteNotFound,
+    RemotePermanent,
+    ResponseTooLarge,
+)
 from tidelore.core.model import StatusRecord
+from tidelore.http.response import Response
 from tidelore.sources.gitlab.client import GitLabClient
+from tidelore.sources.graphql import GraphQlAnswer, PagedQueries, PageInfo, PageSize, PartialAnswer, Path, Problem
 from tidelore.sources.items import refuse_nul
+
+_LOG = logging.getLogger(__name__)
 
 AT_ONCE = 100
 """The maximum page size of a GitLab connection."""
@@ -24,6 +40,100 @@ _QUERY = (
 )
 _UNKNOWN = frozenset({"undefinedType", "undefinedField", "argumentNotAccepted", "cannotSpreadFragment"})
 """Error codes of a server whose schema does not have the requested fields."""
+
+
+_GAVE_UP = ("timeout on", "request timed out", "query has complexity")
+"""How the message of a query that is too much for the server begins. It has no code."""
+_REFUSED = frozenset({400, 403, 404, 405, 410, 422})
+_NEAR = 0.9
+"""The share of the complexity limit from which on a query may not grow."""
+PROBE = "query { queryComplexity { score limit } }"
+
+
+class Complexity(Struct, frozen=True):
+    """What a query was worth, and the most that the server accepts from this token."""
+
+    score: int
+    limit: int
+
+
+class _Measured(Struct, frozen=True, rename="camel"):
+    query_complexity: Complexity | None = None
+
+
+class GitLabGraphQl(PagedQueries):
+    """The GraphQL interface of one GitLab host. `unused` is why it is not used, None if it is."""
+
+    def __init__(self, client: Callable[[], GitLabClient], name: str, unused: str | None = None) -> None:
+        super().__init__()
+        self._client = client
+        self._name = name
+        self.unused = unused
+        self.complexity: Complexity | None = None
+        """The complexity of the last query."""
+
+    def give_up(self, reason: str) -> None:
+        """Use REST from now on."""
+        if self.unused is None:
+            self.unused = reason
+            _LOG.warning("%s: discussions are read by REST: %s", self._name, reason)
+
+    async def probe(self) -> None:
+        """Send the smallest query, to learn whether GraphQL can be used; if not, `unused` says why."""
+        if self.unused is not None:
+            return
+        try:
+            await self.ask(PROBE, lambda _size: {}, lambda answer: answer, route="probe", size=PageSize(1))
+        except (CredentialsRejected, RateLimited):
+            raise
+        except RemoteError as error:
+            self.unused = error.message
+
+    def refuse(self) -> None:
+        """Raise AccessRefused if GraphQL is not used."""
+        if self.unused is not None:
+            raise AccessRefused(self.unused, reason="graphql_unused")
+
+    async def send(
+        self, content: dict[str, Any], route: str, *, retry_overload: bool
+    ) -> tuple[GraphQlAnswer, Response]:
+        """Send one query; raise AccessRefused if the server does not accept it. REST serves what it cannot answer."""
+        del retry_overload
+        try:
+            return await self._client().query_pages(content, as_type=GraphQlAnswer, route=f"graphql/{route}")
+        except ResponseTooLarge as error:
+            raise PartialAnswer(error.message) from None
+        except CredentialsRejected:
+            raise
+        except RemotePermanent as error:
+            if error.status not in _REFUSED:
+                raise
+            raise AccessRefused(f"GraphQL is refused (status {error.status})", reason="graphql_refused") from None
+
+    def judge(self, problems: tuple[Problem, ...], response: Response, *, skips_hidden: bool) -> frozenset[Path]:
+        """Return no paths, or raise the error that the problems amount to."""
+        del skips_hidden, response
+        for problem in problems:
+            said = self._client().clean(problem.message)
+            if problem.path is None and not problem.message.lower().startswith(_GAVE_UP):
+                # Not of a single object: the schema lacks a field, or the query is not allowed.
+                raise AccessRefused(f"GraphQL refuses the query: {said}", reason="graphql_refused")
+            code = problem.extensions.code if problem.extensions is not None else None
+            if code in _UNKNOWN:
+                raise AccessRefused(f"GraphQL refuses the query: {said}", reason="graphql_refused")
+            raise PartialAnswer(said)
+        return frozenset()
+
+    def count(self, data: Raw) -> bool:
+        """Keep the complexity of a query; return whether it comes near the limit."""
+        try:
+            told = msgspec.json.decode(data, type=_Measured).query_complexity
+        except msgspec.DecodeError:
+            told = None
+        if told is None:
+            return False
+        self.complexity = told
+        return told.score > _NEAR * told.limit
 
 
 class _Status(Struct, frozen=True, rename="camel"):
@@ -44,13 +154,8 @@ class _WorkItem(Struct, frozen=True):
     widgets: tuple[_Widget, ...] | None = None
 
 
-class _PageInfo(Struct, frozen=True, rename="camel"):
-    has_next_page: bool
-    end_cursor: str | None = None
-
-
 class _Connection(Struct, frozen=True, rename="camel"):
-    page_info: _PageInfo
+    page_info: PageInfo
     nodes: tuple[_WorkItem | None, ...]
 
 
@@ -62,18 +167,9 @@ class _Data(Struct, frozen=True):
     project: _Project | None = None
 
 
-class _Extensions(Struct, frozen=True):
-    code: str | None = None
-
-
-class _Problem(Struct, frozen=True):
-    message: str
-    extensions: _Extensions | None = None
-
-
 class _GraphQlResponse(Struct, frozen=True):
     data: _Data | None = None
-    errors: tuple[_Problem, ...] | None = None
+    errors: tuple[Problem, ...] | None = None
 
 
 async def read_statuses(client: GitLabClient, path: str, iids: Sequence[int]) -> dict[int, StatusRecord | None] | None:

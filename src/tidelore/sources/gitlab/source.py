@@ -18,7 +18,8 @@ from tidelore.engine.ports import Lister, Pages, Parent
 from tidelore.http.client import private_token
 from tidelore.sources.credentials import find_token
 from tidelore.sources.gitlab.client import GitLabClient
-from tidelore.sources.gitlab.graphql import read_statuses
+from tidelore.sources.gitlab.conversations import ConversationBatches, ConversationList, ParentList
+from tidelore.sources.gitlab.graphql import GitLabGraphQl, read_statuses
 from tidelore.sources.gitlab.surfaces import child_lists, group_projects, issue_list, merge_request_list
 from tidelore.sources.ports import Greeting, Resource, Wiring, skew_of
 
@@ -31,7 +32,7 @@ class GitLabSource:
         {
             "issues": Resource(("discussions", "resource_events"), asides=("status",)),
             "merge_requests": Resource(
-                ("discussions", "resource_events", "closes_issues", "diffs", "reviewers"), sign="!"
+                ("discussions", "resource_events", "closes_issues", "diffs", "reviewers", "positions"), sign="!"
             ),
         }
     )
@@ -48,6 +49,8 @@ class GitLabSource:
         self._signed_in = signed_in
         self._per_page = config.http.per_page
         self._login: str | None = None
+        self._graphql = GitLabGraphQl(lambda: self._client, host.name, _why_unused(host, signed_in=signed_in))
+        self._batches = ConversationBatches(self._graphql)
 
     @property
     def _client(self) -> GitLabClient:
@@ -65,6 +68,8 @@ class GitLabSource:
             parts = ["reachable without a token"]
         if self._client.remaining is not None:
             parts.append(f"{self._client.remaining:,} requests left")
+        await self._graphql.probe()
+        parts.append(self._path)
         return Greeting(", ".join(parts), skew_of(response, self._clock.now_ms()))
 
     async def login(self) -> str | None:
@@ -73,6 +78,15 @@ class GitLabSource:
             user, _ = await self._client.user()
             self._login = user.username
         return self._login
+
+    @property
+    def _path(self) -> str:
+        """How discussions are read, and why."""
+        if self._graphql.unused is not None:
+            return f"discussions by REST ({self._graphql.unused})"
+        measured = self._graphql.complexity
+        limit = "" if measured is None else f" (complexity limit {measured.limit})"
+        return f"discussions by GraphQL{limit}"
 
     async def resolve(self, configured: str | int) -> ProjectRecord:
         return await self._client.project(configured)
@@ -102,13 +116,28 @@ class GitLabSource:
         raise NotImplementedError(f"GitLab has no list of {name} for project {remote_id}")
 
     def children(self, kind: str, resource: str, remote_id: int, parent: Parent) -> Sequence[Pages[ChildRecord]]:
-        return child_lists(self._client, kind, resource, remote_id, parent.iid, per_page=self._per_page)
+        lists = child_lists(self._client, kind, resource, remote_id, parent.iid, per_page=self._per_page)
+        if kind != "discussions":
+            return lists
+        return [ConversationList(self._batches, resource, remote_id, parent.iid, by_rest) for by_rest in lists]
 
-    def announce(self, kind: str, parents: Sequence[Parent]) -> None:
-        """Do nothing: each list of children is a request of its own."""
+    def announce(self, kind: str, resource: str, remote_id: int, path: str, parents: Sequence[Parent]) -> None:
+        """Say whose discussions will be requested next; each other list of children is a request by itself."""
+        if kind == "discussions":
+            self._batches.announce(ParentList(resource, remote_id, path), [parent.iid for parent in parents])
+
+    def parents_per_request(self, kind: str) -> int:
+        """Return how many parents one request reads the children of."""
+        return self._batches.parents_per_request if kind == "discussions" else 1
 
     async def statuses(self, path: str, iids: Sequence[int]) -> Mapping[int, StatusRecord | None] | None:
         return await read_statuses(self._client, path, iids)
+
+
+def _why_unused(host: GitLabHost, *, signed_in: bool) -> str | None:
+    if host.graphql == "off":
+        return 'graphql = "off" in the configuration'
+    return None if signed_in else "GraphQL allows too little without a token"
 
 
 @asynccontextmanager

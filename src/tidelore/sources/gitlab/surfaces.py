@@ -191,9 +191,10 @@ LISTS: Mapping[str, Mapping[str, Understand]] = MappingProxyType(
         "closes_issues": {"closes_issues": read_closed_issue},
         "diffs": {"diffs": read_diff},
         "reviewers": {"reviewers": read_reviewer},
+        "positions": {"discussions": read_discussion},
     }
 )
-"""The lists of each kind of children, by the last part of their URL."""
+"""The lists of each kind of children, by the last part of their URL. Positions are a part of the discussions."""
 
 
 class ChildList(Struct, frozen=True):

@@ -2,14 +2,15 @@
 
 Pure functions. New field names are preferred over old ones. A timestamp that cannot be parsed is an error of that item,
 never 0. All notes of a discussion are parsed before anything is written; one that cannot be parsed is an error of the
-whole discussion, so a partially parsed one never replaces stored rows (invariant 7). The version of an event or a
-change is derived from its record and not from its payload: a user's new avatar, or a comment on a closed issue, does
-not change it.
+whole discussion, so a partially parsed one never replaces stored rows (invariant 7). The version of a child is derived
+from its record and not from its payload: a user's new avatar, or a comment on a closed issue, does not change it. The
+version of a discussion is the same whether it was read by REST or by GraphQL (`discussion_item`).
 """
 
 from __future__ import annotations
 
 import re
+from operator import attrgetter
 from typing import TypeVar
 
 import msgspec
@@ -144,25 +145,52 @@ def _usernames(users: tuple[User, ...] | None) -> tuple[str, ...]:
 _LINE_CODE = re.compile(r"[0-9a-f]+_([0-9]{1,18})_([0-9]{1,18})")
 _NOWHERE = DiffPosition()
 _NO_RANGE = DiffLineRange()
+_UNVERSIONED = frozenset(
+    {
+        "position", "payload", "created_at", "updated_at", "resolved_at", "position_line_range_start",
+        "position_line_range_end", "position_range_unknown",
+    }
+)  # fmt: skip
+_versioned_fields = attrgetter(*(name for name in NoteRecord.__struct_fields__ if name not in _UNVERSIONED))
 _discussion = msgspec.json.Decoder(Discussion)
 _note = msgspec.json.Decoder(Note)
 
 
 def read_discussion(payload: bytes) -> Item[DiscussionRecord]:
     """Parse one discussion with all its notes, or raise ValueError naming the note and the field."""
-    record = transform_discussion(payload)
+    return discussion_item(payload, transform_discussion(payload))
+
+
+def discussion_item(payload: bytes, record: DiscussionRecord) -> Item[DiscussionRecord]:
+    """Return a discussion with its version.
+
+    GraphQL shows whole seconds and no line ranges, so the version has neither milliseconds nor ranges. Nor does it
+    depend on `individual_note`: a reply to an individual note changes its type.
+    """
+    shown = [record.remote_id, *(_versioned(note) for note in record.notes)]
     moment = max((note.updated_at for note in record.notes), default=0)
-    return Item(Version(record.remote_id, moment, digest(payload)), record.first_note_at or 0, payload, record)
+    version = Version(record.remote_id, moment, digest(msgspec.json.encode(shown)))
+    return Item(version, record.first_note_at or 0, payload, record)
+
+
+def _versioned(note: NoteRecord) -> tuple[object, ...]:
+    resolved_at = None if note.resolved_at is None else note.resolved_at // 1000
+    return (*_versioned_fields(note), note.created_at // 1000, note.updated_at // 1000, resolved_at)
 
 
 def transform_discussion(payload: bytes) -> DiscussionRecord:
-    """Normalise a discussion; it is resolved if all its resolvable notes are."""
+    """Normalise a discussion."""
     parsed = _discussion.decode(payload)
     notes = tuple(_named_note(bytes(raw), place) for place, raw in enumerate(parsed.notes))
+    return make_discussion(parsed.id, notes, individual=bool(parsed.individual_note))
+
+
+def make_discussion(remote_id: str, notes: tuple[NoteRecord, ...], *, individual: bool) -> DiscussionRecord:
+    """Return a discussion of these notes; it is resolved if all its resolvable notes are."""
     resolvable = any(note.resolvable for note in notes)
     return DiscussionRecord(
-        remote_id=parsed.id,
-        individual_note=bool(parsed.individual_note),
+        remote_id=remote_id,
+        individual_note=individual,
         first_note_at=min((note.created_at for note in notes), default=None),
         last_note_at=max((note.created_at for note in notes), default=None),
         resolvable=resolvable,

@@ -82,12 +82,13 @@ _OF_PAYLOADS = (
         "every row names the content of its payload",
         "rows whose content hash differs from their payload",
         _each(
-            # A forge with global ids sends payloads that change by themselves, so their versions are those of our
-            # records. A tombstone refers to the empty payload.
+            # A forge with global ids sends payloads that change by themselves, and discussions come in two shapes, so
+            # their versions are those of our records. A tombstone refers to the empty payload.
             f"SELECT '{table} ' || r.id AS name FROM {table} r JOIN raw_payloads p ON p.id = r.raw_payload_id"
-            " WHERE (r.node_id IS NULL AND p.content_hash <> r.content_hash)"
+            f" WHERE ({own} AND p.content_hash <> r.content_hash)"
             " OR (p.remote_id <> CAST(r.remote_id AS TEXT) AND p.resource_type <> 'tombstone')"
             for table in _WITH_PAYLOAD
+            for own in ("1 = 0" if table == "discussions" else "r.node_id IS NULL",)
         ),
     ),
     Rule(

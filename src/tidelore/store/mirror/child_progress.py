@@ -18,7 +18,7 @@ from tidelore.core.config import Sync
 from tidelore.engine.child_sync import IN_A_ROW, pause_ms
 from tidelore.engine.ports import Parent
 from tidelore.store.database.port import Database, Transaction
-from tidelore.store.mirror.kinds import ParentKind
+from tidelore.store.mirror.kinds import POSITIONS, ParentKind
 
 _KEPT = 10
 """The number of refused parents to remember by id."""
@@ -122,6 +122,12 @@ _NOTE = (
     " ON CONFLICT (project_id, parent_kind, kind, parent_id)"
     " DO UPDATE SET parent_updated_at = excluded.parent_updated_at, attempts = 0"
 )
+_NOTE_ON_DEMAND = (
+    f"INSERT INTO child_sync ({', '.join(_COLUMNS)}, synced_for) VALUES ({', '.join(f':{name}' for name in _COLUMNS)},"
+    " :synced_for) ON CONFLICT (project_id, parent_kind, kind, parent_id)"
+    " DO UPDATE SET parent_updated_at = excluded.parent_updated_at, attempts = 0, synced_for = CASE"
+    " WHEN child_sync.synced_for IS NULL THEN NULL ELSE excluded.parent_updated_at END"
+)
 
 
 def due_rows(database: Database) -> str:
@@ -135,13 +141,25 @@ def kind_params(kind: ParentKind, name: str, project_id: int) -> dict[str, objec
 
 
 def note_parents(tx: Transaction, kind: ParentKind, project_id: int, versions: Mapping[int, int]) -> None:
-    """Record the stored version of parents (row id to `updated_at`); children read for another one become due."""
+    """Record the stored version of parents (row id to `updated_at`); children read for another one become due.
+
+    Kinds that are read on demand do not: they are due from `make_due` until they are read.
+    """
     rows = [
         (project_id, kind.table, name, parent_id, updated_at)
         for name in kind.kinds
+        if name not in kind.on_demand
         for parent_id, updated_at in versions.items()
     ]
     tx.execute_rows(_NOTE, _COLUMNS, rows)
+    asked = [
+        (project_id, kind.table, name, parent_id, updated_at, updated_at)
+        for name in kind.on_demand
+        if name in kind.children
+        for parent_id, updated_at in versions.items()
+    ]
+    if asked:
+        tx.execute_rows(_NOTE_ON_DEMAND, (*_COLUMNS, "synced_for"), asked)
 
 
 def synced_parents(tx: Transaction, kind: ParentKind, name: str, project_id: int, parents: Iterable[int]) -> list[int]:
@@ -177,12 +195,14 @@ def make_due(tx: Transaction, kind: ParentKind, name: str, project_id: int, pare
 
 
 def make_all_due(tx: Transaction, kind: ParentKind, project_id: int) -> None:
-    """Make all children of all parents of a project due again."""
-    tx.execute(
-        "UPDATE child_sync SET synced_for = NULL, fetched_for = NULL, attempts = 0, last_error = NULL"
-        " WHERE project_id = :project_id AND parent_kind = :parent_kind",
-        {"project_id": project_id, "parent_kind": kind.table},
-    )
+    """Make all children of all parents of a project due again, except those that are read on demand."""
+    for name in kind.kinds:
+        if name not in kind.on_demand:
+            tx.execute(
+                "UPDATE child_sync SET synced_for = NULL, fetched_for = NULL, attempts = 0, last_error = NULL"
+                " WHERE project_id = :project_id AND parent_kind = :parent_kind AND kind = :kind",
+                kind_params(kind, name, project_id),
+            )
 
 
 def forget_parents(tx: Transaction, kind: ParentKind, project_id: int, parents: Sequence[int]) -> None:
@@ -341,6 +361,7 @@ def wanted_children(kind: ParentKind, settings: Sync) -> tuple[str, ...]:
         "closes_issues": settings.fetch_mr_closes_issues,
         "diffs": settings.fetch_mr_diffs,
         "reviewers": settings.verify_reviewers,
+        POSITIONS: True,
     }
     return tuple(name for name in kind.children if wanted[name])
 
@@ -366,7 +387,8 @@ def read_backlog(database: Database, kind: ParentKind, name: str, project_id: in
     errors = database.read(
         f"SELECT c.last_error {behind} AND c.attempts > 0 ORDER BY c.last_attempt_at DESC, c.parent_id LIMIT 1", params
     )
-    read_at = oldest_reading(database, kind, name, project_id)
+    # What is read on demand is not verified.
+    read_at = None if name in kind.on_demand else oldest_reading(database, kind, name, project_id)
     refused = find_refusal(database, kind, name, project_id)
     if refused is not None:
         return Backlog(name, int(due), int(settling), 0, None, read_at, refused.error, refused.next_attempt_at)

@@ -2,6 +2,9 @@
 
 Each kind is a `ChildFamily` for `child_writer.py`. A row whose content is unchanged is not written again; one that was
 not seen is removed. The payloads of a deleted note or discussion are deleted; an edited one keeps its earlier payloads.
+
+Notes come by two ways, of which one shows milliseconds and line ranges and the other does not. A note that differs only
+in that is the same note: its row keeps the finer values, and is not written again.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tidelore.core.content import digest
 from tidelore.core.model import (
@@ -26,16 +30,16 @@ from tidelore.core.model import (
     NoteRecord,
     ReviewerRecord,
     StateEventRecord,
-    Version,
 )
 from tidelore.engine.ports import Parent
 from tidelore.engine.whole import in_chunks
 from tidelore.store.database.port import Row, Transaction
+from tidelore.store.mirror.child_progress import carry_over, make_due
 from tidelore.store.mirror.child_writer import ChildFamily, Read, Renewal, child_family
 from tidelore.store.mirror.documents import mark
-from tidelore.store.mirror.kinds import ParentKind
+from tidelore.store.mirror.kinds import POSITIONS, ParentKind
 from tidelore.store.mirror.parents import relink_people
-from tidelore.store.mirror.payloads import forget_payloads, store_payloads
+from tidelore.store.mirror.payloads import Content, forget_payloads, store_contents
 
 
 class ChildTable(Struct, frozen=True):
@@ -182,15 +186,18 @@ DIFFS = _family("diffs", "files", _FILES)
 REVIEWERS = child_family("reviewers", ReviewerRecord, _write_reviewers, _held_reviewers, _counter("reviewers"))
 
 
-_PAYLOAD = "(SELECT id FROM raw_payloads WHERE remote_id = CAST(:remote_id AS TEXT) AND content_hash = :content_hash)"
+_PAYLOAD = "(SELECT id FROM raw_payloads WHERE remote_id = CAST(:remote_id AS TEXT) AND content_hash = :payload_hash)"
 _DISCUSSION = (
     "remote_id", "project_id", "issue_id", "merge_request_id", "noteable_type", "individual_note", "first_note_at",
     "last_note_at", "last_seen_at", "resolvable", "resolved", "content_hash",
 )  # fmt: skip
-_FLAGS = ("is_system", "is_internal", "resolvable", "resolved")
+_FLAGS = ("is_system", "is_internal", "resolvable", "resolved", "position_range_unknown")
 _PLAIN = tuple(name for name in NoteRecord.__struct_fields__ if name not in (*_FLAGS, "payload"))
 _NOTE = (*_PLAIN, *_FLAGS, "project_id", "discussion_id", "last_seen_at")
 _plain_values = attrgetter(*_PLAIN)
+_INSTANTS = ("created_at", "updated_at", "resolved_at")
+_RANGE = ("position_line_range_start", "position_line_range_end", "position_range_unknown")
+_PLACE = tuple(name for name in _PLAIN if name.startswith("position_") and name not in _RANGE)
 
 
 def _upsert_sql(table: str, names: Sequence[str], payload: str, unique: str) -> str:
@@ -221,13 +228,17 @@ def write_discussions(tx: Transaction, renewal: Renewal[DiscussionRecord]) -> in
     changes = len(gone)
     if gone:
         _remove(tx, renewal, gone)
+    is_partial = False
     for chunk in in_chunks(renewal.items):
         changed = [item for item in chunk if held.get(item.record.remote_id, (0, b""))[1] != item.version.digest]
         if changed:
-            _renew(
-                tx, renewal, changed, {key: held[key][0] for item in changed if (key := item.record.remote_id) in held}
-            )
+            known = {key: held[key][0] for item in changed if (key := item.record.remote_id) in held}
+            is_partial |= _renew(tx, renewal, changed, known)
         changes += len(changed)
+    if held:
+        changes += fill_ranges(tx, renewal)
+    if is_partial:
+        make_due(tx, renewal.kind, POSITIONS, renewal.project_id, [renewal.parent_id])
     return changes
 
 
@@ -245,10 +256,13 @@ def _renew(
     renewal: Renewal[DiscussionRecord],
     changed: Sequence[Item[DiscussionRecord]],
     known: Mapping[str, int],
-) -> None:
-    """Write discussions that differ from the stored ones, and delete their notes that no longer exist."""
-    before = _note_ids(tx, list(known.values()))
-    _write_threads(tx, renewal, changed)
+) -> bool:
+    """Write discussions that differ from the stored ones, and delete their notes that no longer exist.
+
+    Return whether the line range of a written note is unknown.
+    """
+    before = _held_notes(tx, list(known.values()))
+    written = _write_threads(tx, renewal, changed, before)
     notes = {note.remote_id for item in changed for note in item.record.notes}
     deleted = [remote_id for remote_id in before if remote_id not in notes]
     if deleted:
@@ -258,6 +272,47 @@ def _renew(
         )
         forget_payloads(tx, renewal.project_id, "note", "notes", [str(remote_id) for remote_id in deleted])
         forget_payloads(tx, renewal.project_id, "discussion", "discussions", list(known))
+    return any(note.position_range_unknown for note in written)
+
+
+def fill_ranges(tx: Transaction, renewal: Renewal[DiscussionRecord]) -> int:
+    """Store the line ranges of notes that were read without them; return how many there were.
+
+    The version of a note, and that of its discussion, stays the same. A note that stands at another place by now keeps
+    its unknown range until its discussion is read again.
+    """
+    if renewal.kind.column != "merge_request_id":
+        return 0
+    waiting = tx.execute(
+        f"SELECT n.remote_id, n.id, n.discussion_id, {', '.join(f'n.{name}' for name in _PLACE)} FROM notes n"
+        " JOIN discussions d ON d.id = n.discussion_id WHERE d.merge_request_id = :parent"
+        " AND n.position_range_unknown = 1",
+        {"parent": renewal.parent_id},
+    )
+    if not waiting:
+        return 0
+    shown = {note.remote_id: note for item in renewal.items for note in item.record.notes}
+    filled = [
+        (note, row_id, discussion_id)
+        for remote_id, row_id, discussion_id, *place in waiting
+        if (note := shown.get(remote_id)) is not None
+        and not note.position_range_unknown
+        and [getattr(note, name) for name in _PLACE] == place
+    ]
+    tx.execute_many(
+        "UPDATE notes SET position_line_range_start = :start, position_line_range_end = :end,"
+        " position_range_unknown = 0 WHERE id = :id",
+        [
+            {"start": note.position_line_range_start, "end": note.position_line_range_end, "id": row_id}
+            for note, row_id, _ in filled
+        ],
+    )
+    # A note on one line has no range, and its text stays as it is.
+    ranged = {discussion_id for note, _, discussion_id in filled if note.position_line_range_start is not None}
+    mark(tx, "discussion", ranged, renewal.now_ms)
+    if len(filled) == len(waiting):
+        carry_over(tx, renewal.kind, POSITIONS, renewal.project_id, [renewal.parent_id])
+    return len(ranged)
 
 
 def tell_discussions(items: Collection[Item[DiscussionRecord]]) -> dict[str, int]:
@@ -300,6 +355,7 @@ def comments_of_discussion(record: ChildRecord, parent: Parent, kind: ParentKind
 DISCUSSIONS = child_family(
     "discussions", DiscussionRecord, write_discussions, held_discussions, tell_discussions, comments_of_discussion
 )
+LINE_RANGES = child_family(POSITIONS, DiscussionRecord, fill_ranges, lambda *_: {}, lambda _items: {})
 
 
 def _held_threads(read: Read, kind: ParentKind, parent_id: int) -> dict[str, tuple[int, bytes]]:
@@ -317,49 +373,111 @@ def _mark_seen(tx: Transaction, renewal: Renewal[DiscussionRecord]) -> None:
 
 
 def _note_ids(tx: Transaction, discussions: Sequence[int]) -> list[int]:
-    if not discussions:
-        return []
     rows = tx.execute(
         f"SELECT remote_id FROM notes WHERE discussion_id {tx.among('ids')}", {"ids": tx.integers(discussions)}
     )
     return [remote_id for (remote_id,) in rows]
 
 
+def _held_notes(tx: Transaction, discussions: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """Return the stored notes of discussions by their remote id."""
+    if not discussions:
+        return {}
+    names = (*_PLAIN, *_FLAGS, "discussion_id")
+    rows = tx.execute(
+        f"SELECT {', '.join(names)} FROM notes WHERE discussion_id {tx.among('ids')}",
+        {"ids": tx.integers(discussions)},
+    )
+    return {row[0]: dict(zip(names, row, strict=True)) for row in rows}
+
+
+def merge_note(note: NoteRecord, held: Mapping[str, Any] | None) -> NoteRecord:
+    """Return a note with what is stored more precisely: the milliseconds of an instant, the line range of its place."""
+    if held is None:
+        return note
+    kept = {name: held[name] for name in _INSTANTS if _is_finer(held[name], getattr(note, name))}
+    if note.position_range_unknown and all(held[name] == getattr(note, name) for name in _PLACE):
+        kept |= {name: held[name] for name in _RANGE}
+    return replace(note, **kept) if kept else note
+
+
+def _is_finer(held: int | None, shown: int | None) -> bool:
+    return held is not None and shown is not None and shown % 1000 == 0 and held // 1000 == shown // 1000
+
+
+def is_same_note(note: NoteRecord, held: Mapping[str, Any]) -> bool:
+    """Return whether a merged note is the stored one; instants are compared by their seconds."""
+    names = (*_PLAIN, *_FLAGS)
+    return all(_by_second(name, held[name]) == _by_second(name, getattr(note, name)) for name in names)
+
+
+def _by_second(name: str, value: Any) -> Any:
+    return value // 1000 if name in _INSTANTS and value is not None else value
+
+
 def _write_threads(
-    tx: Transaction, renewal: Renewal[DiscussionRecord], changed: Sequence[Item[DiscussionRecord]]
-) -> None:
-    if not changed:
-        return
-    _store(tx, renewal, "discussion", changed)
-    tx.execute_rows(_UPSERT_DISCUSSION, _DISCUSSION, [_discussion_row(renewal, item) for item in changed])
+    tx: Transaction,
+    renewal: Renewal[DiscussionRecord],
+    changed: Sequence[Item[DiscussionRecord]],
+    before: Mapping[int, Mapping[str, Any]],
+) -> list[NoteRecord]:
+    """Write discussions, and those of their notes that differ from the stored ones; return these notes."""
+    records = {item.record.remote_id: _merge_notes(item.record, before) for item in changed}
+    contents = [Content(item.record.remote_id, digest(item.payload), item.payload) for item in changed]
+    _store(tx, renewal, "discussion", contents)
+    tx.execute_rows(
+        _UPSERT_DISCUSSION,
+        (*_DISCUSSION, "payload_hash"),
+        [
+            (*_discussion_row(renewal, records[item.record.remote_id]), item.version.digest, content.digest)
+            for item, content in zip(changed, contents, strict=True)
+        ],
+    )
     ids = {
         remote_id: row_id
         for remote_id, (row_id, _) in _held_threads(tx.execute, renewal.kind, renewal.parent_id).items()
     }
     mark(tx, "discussion", [ids[item.record.remote_id] for item in changed], renewal.now_ms)
-    notes = [(ids[item.record.remote_id], note) for item in changed for note in item.record.notes]
+    notes = [
+        (ids[remote_id], note)
+        for remote_id, record in records.items()
+        for note in record.notes
+        if (held := before.get(note.remote_id)) is None
+        or held["discussion_id"] != ids[remote_id]
+        or not is_same_note(note, held)
+    ]
     # The discussion's payload contains every note; only user notes and diff notes are stored again separately.
-    kept = {note.remote_id: _as_item(note) for _, note in notes if not note.is_system or note.is_placed}
-    _store(tx, renewal, "note", list(kept.values()))
+    kept = {
+        note.remote_id: Content(str(note.remote_id), digest(note.payload), note.payload)
+        for _, note in notes
+        if not note.is_system or note.is_placed
+    }
+    _store(tx, renewal, "note", kept.values())
     tx.execute_rows(
         _UPSERT_NOTE,
-        (*_NOTE, "content_hash"),
+        (*_NOTE, "payload_hash"),
         [_note_row(renewal, discussion_id, note, kept.get(note.remote_id)) for discussion_id, note in notes],
+    )
+    return [note for _, note in notes]
+
+
+def _merge_notes(record: DiscussionRecord, before: Mapping[int, Mapping[str, Any]]) -> DiscussionRecord:
+    if not before:
+        return record
+    notes = tuple(merge_note(note, before.get(note.remote_id)) for note in record.notes)
+    written = [note.created_at for note in notes]
+    return replace(
+        record, notes=notes, first_note_at=min(written, default=None), last_note_at=max(written, default=None)
     )
 
 
-def _store(tx: Transaction, renewal: Renewal[DiscussionRecord], kind: str, items: Sequence[Item[object]]) -> None:
-    if items:
-        store_payloads(tx, renewal.project_id, kind, items, pack=renewal.pack, now_ms=renewal.now_ms)
+def _store(tx: Transaction, renewal: Renewal[DiscussionRecord], kind: str, contents: Collection[Content]) -> None:
+    if contents:
+        store_contents(tx, renewal.project_id, kind, contents, pack=renewal.pack, now_ms=renewal.now_ms)
 
 
-def _as_item(note: NoteRecord) -> Item[NoteRecord]:
-    version = Version(note.remote_id, note.updated_at, digest(note.payload))
-    return Item(version, note.created_at, note.payload, note)
-
-
-def _discussion_row(renewal: Renewal[DiscussionRecord], item: Item[DiscussionRecord]) -> Row:
-    record, on_issue = item.record, renewal.kind.column == "issue_id"
+def _discussion_row(renewal: Renewal[DiscussionRecord], record: DiscussionRecord) -> Row:
+    on_issue = renewal.kind.column == "issue_id"
     return (
         record.remote_id,
         renewal.project_id,
@@ -372,13 +490,10 @@ def _discussion_row(renewal: Renewal[DiscussionRecord], item: Item[DiscussionRec
         renewal.now_ms,
         int(record.resolvable),
         int(record.resolved),
-        item.version.digest,
     )
 
 
-def _note_row(
-    renewal: Renewal[DiscussionRecord], discussion_id: int, note: NoteRecord, stored: Item[NoteRecord] | None
-) -> Row:
+def _note_row(renewal: Renewal[DiscussionRecord], discussion_id: int, note: NoteRecord, stored: Content | None) -> Row:
     flags = tuple(int(getattr(note, name)) for name in _FLAGS)
     own = (renewal.project_id, discussion_id, renewal.now_ms)
-    return (*_plain_values(note), *flags, *own, stored.version.digest if stored else None)
+    return (*_plain_values(note), *flags, *own, stored.digest if stored else None)

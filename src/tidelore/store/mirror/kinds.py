@@ -18,7 +18,8 @@ class ParentKind(Struct, frozen=True):
     `children` maps each kind of children to the columns of the parent that show a change in them even if `updated_at`
     does not change: a deleted note changes the count, a push changes the head. `asides` are read for many parents at
     once, separately from the other children. `by_columns` are kinds that change only if those columns do, so that a new
-    version of the parent alone does not make them due.
+    version of the parent alone does not make them due. `on_demand` are kinds that are due only when other children were
+    stored without something: the line ranges of notes, which only one way of reading them shows.
     """
 
     table: str
@@ -28,6 +29,7 @@ class ParentKind(Struct, frozen=True):
     children: Mapping[str, tuple[str, ...]]
     asides: tuple[str, ...] = ()
     by_columns: tuple[str, ...] = ()
+    on_demand: tuple[str, ...] = ()
 
     def having(
         self, children: Collection[str], asides: tuple[str, ...] = (), by_columns: tuple[str, ...] = ()
@@ -41,6 +43,9 @@ class ParentKind(Struct, frozen=True):
         """Everything that is read separately from the parent itself."""
         return (*self.children, *self.asides)
 
+
+POSITIONS = "positions"
+"""The line ranges of notes that were read without them."""
 
 ISSUE = ParentKind(
     "issues",
@@ -72,7 +77,9 @@ MERGE_REQUEST = ParentKind(
             "diffs": ("head_sha", "target_branch"),
             # Every upsert replaces the reviewers with those in the list, which may not include them.
             "reviewers": ("content_hash",),
+            POSITIONS: (),
         }
     ),
+    on_demand=(POSITIONS,),
 )
 PARENT_KINDS: Mapping[str, ParentKind] = MappingProxyType({kind.table: kind for kind in (ISSUE, MERGE_REQUEST)})

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from tidelore.core.model import Item
 from tidelore.store.database.port import Transaction
 
 _COLUMNS = ("content_hash", "project_id", "resource_type", "remote_id", "encoding", "payload", "fetched_at")
@@ -27,20 +26,6 @@ class Content(NamedTuple):
     remote_id: str
     digest: bytes
     payload: bytes
-
-
-def store_payloads(
-    tx: Transaction,
-    project_id: int | None,
-    resource_type: str,
-    items: Sequence[Item[object]],
-    *,
-    pack: Pack,
-    now_ms: int,
-) -> None:
-    """Store the payload of each item under the digest of its version, unless it is already stored."""
-    contents = [Content(str(item.version.id), item.version.digest, item.payload) for item in items]
-    store_contents(tx, project_id, resource_type, contents, pack=pack, now_ms=now_ms)
 
 
 def store_contents(

@@ -21,8 +21,9 @@ from tidelore.core.errors import (
 )
 from tidelore.engine.ports import ListRequest
 from tidelore.sources.github.discussions import DiscussionList
-from tidelore.sources.github.graphql import Actor, GraphQlClient, PageSize, actor_login
+from tidelore.sources.github.graphql import Actor, GraphQlClient, actor_login
 from tidelore.sources.github.threads import read_children, read_closing_issue, read_review_thread
+from tidelore.sources.graphql import PageSize
 
 THREAD = {
     "id": "PRRT_1",

@@ -78,6 +78,8 @@ class Harbour:
             if resource == "issues":
                 return self.forge.truth_discussions("issues", PATH, self.issue.iid)
             return self.forge.truth_discussions("merge_requests", PATH, self.request.iid)
+        if kind == "positions":
+            return self.forge.truth_discussions("merge_requests", PATH, self.request.iid)
         if kind == "resource_events":
             told = [self.forge.truth_events("issues", PATH, self.issue.iid, family) for family in EVENT_FAMILIES]
             return [row for rows in told for row in rows]

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from tidelore.core.content import digest
 from tidelore.core.model import DiscussionRecord, NoteRecord
 from tidelore.sources.gitlab.transform import read_discussion, transform_discussion
 from tidelore_world.gitlab.review import image_position
@@ -94,7 +93,7 @@ def test_handles_notes_without_position(fields: dict[str, Any]) -> None:
     found = only(**fields)
     assert not found.is_placed
     values = [getattr(found, name) for name in found.__struct_fields__ if name.startswith("position_")]
-    assert values == [None] * 10
+    assert values == [*[None] * 10, False]
 
 
 def test_extracts_old_path_and_new_path() -> None:
@@ -173,7 +172,21 @@ def test_a_discussion_spans_its_first_and_last_note_whatever_their_order() -> No
     item = read_discussion(payload)
     assert (item.record.first_note_at, item.record.last_note_at) == (1_772_442_001_000, 1_772_442_005_000)
     assert (item.version.id, item.version.updated_at) == ("6a9c", 1_772_442_009_000)
-    assert (item.version.digest, item.payload, item.at) == (digest(payload), payload, 1_772_442_001_000)
+    assert (item.payload, item.at) == (payload, 1_772_442_001_000)
+
+
+def test_the_version_of_a_discussion_has_neither_milliseconds_nor_line_ranges_nor_unused_fields() -> None:
+    whole = {"created_at": "2026-03-02T09:00:05Z", "updated_at": "2026-03-02T09:00:06Z"}
+    fine = {"created_at": "2026-03-02T09:00:05.120Z", "updated_at": "2026-03-02T09:00:06.999Z"}
+    place = {"position_type": "text", "new_path": "a.py", "new_line": 9}
+    ranged = place | {"line_range": {"start": {"new_line": 4}, "end": {"new_line": 9}}}
+
+    def version(**fields: Any) -> bytes:
+        return read_discussion(encoded(note(12, **fields))).version.digest
+
+    assert version(**whole, position=place) == version(**fine, position=ranged, imported_from="none")
+    changes = ({"updated_at": "2026-03-02T09:00:07Z"}, {"body": "other"}, {"resolvable": True}, {"system": True})
+    assert len({version(**(whole | change)) for change in ({}, *changes)}) == 5
 
 
 def test_a_discussion_without_notes_is_accepted() -> None:

@@ -290,7 +290,7 @@ CREATE INDEX idx_mr_reviewers_username ON mr_reviewers (username);
 CREATE TABLE child_sync (
     project_id        INTEGER NOT NULL REFERENCES projects (id) ON DELETE CASCADE,
     parent_kind       TEXT NOT NULL CHECK (parent_kind IN ('issues', 'merge_requests')),
-    kind              TEXT NOT NULL,                                     -- discussions, comments, reviews, threads, resource_events, closes_issues, diffs, reviewers, status
+    kind              TEXT NOT NULL,                                     -- discussions, comments, reviews, threads, resource_events, closes_issues, diffs, reviewers, positions, status
     parent_id         INTEGER NOT NULL,                                  -- row of issues or merge_requests
     parent_updated_at INTEGER NOT NULL,                                  -- the parent's updated_at: the version to read for
     synced_for        INTEGER,                                           -- version they were read for after it had settled
@@ -378,6 +378,7 @@ CREATE TABLE notes (
     position_type             TEXT,
     position_line_range_start INTEGER,
     position_line_range_end   INTEGER,
+    position_range_unknown    INTEGER NOT NULL DEFAULT 0 CHECK (position_range_unknown IN (0, 1)), -- 1: the lines were not shown yet
     position_base_sha         TEXT,
     position_start_sha        TEXT,
     position_head_sha         TEXT,
