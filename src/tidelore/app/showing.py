@@ -32,15 +32,15 @@ class NotePosition(Struct, frozen=True):
     """The position of a note in a diff."""
 
     type: Annotated[str | None, means("text, image or file")]
-    old_path: Annotated[str | None, means("the file's path before")]
-    new_path: Annotated[str | None, means("the file's path after")]
+    old_path: Annotated[str | None, means("the file's path before", untrusted=True)]
+    new_path: Annotated[str | None, means("the file's path after", untrusted=True)]
     old_line: Annotated[int | None, means("the line before, or null")]
     new_line: Annotated[int | None, means("the line after, or null")]
     range_start: Annotated[int | None, means("the first line of several, or null")]
     range_end: Annotated[int | None, means("the last line of several, or null")]
-    base_sha: Annotated[str | None, means("the commit the branches have in common")]
-    start_sha: Annotated[str | None, means("the commit compared with")]
-    head_sha: Annotated[str | None, means("the commit commented on")]
+    base_sha: Annotated[str | None, means("the commit the branches have in common", sha=True)]
+    start_sha: Annotated[str | None, means("the commit compared with", sha=True)]
+    head_sha: Annotated[str | None, means("the commit commented on", sha=True)]
 
     @property
     def text(self) -> str:
@@ -67,7 +67,7 @@ class ShownNote(Struct, frozen=True, kw_only=True):
     system: Annotated[bool, means("whether it is a system note")]
     internal: Annotated[bool, means("whether it is an internal note, visible to project members only")]
     author: Annotated[str | None, means("who wrote it")]
-    body: Annotated[str, means("its Markdown source")]
+    body: Annotated[str, means("its Markdown source", untrusted=True)]
     created_at: Annotated[Instant, means("when it was written")]
     updated_at: Annotated[Instant, means("when it was last edited")]
     resolvable: Annotated[bool, means("whether it can be resolved")]
@@ -100,7 +100,7 @@ class ItemEvents(Struct, frozen=True):
 
     state: Annotated[int, means("how often it was closed, reopened or merged")]
     label: Annotated[int, means("how often a label was added or removed")]
-    milestone: Annotated[int, means("how often a milestone was added or removed")]
+    milestone: Annotated[int, means("how often a milestone was added or removed", untrusted=True)]
 
 
 class ShownItem(Struct, frozen=True, kw_only=True):
@@ -109,18 +109,18 @@ class ShownItem(Struct, frozen=True, kw_only=True):
     project: Annotated[str, means("the project's path")]
     iid: Annotated[int, means("its number in the project")]
     reference: Annotated[str | None, means("its full reference, such as group/project#12 or group/project!12")]
-    title: Annotated[str, means("its title")]
+    title: Annotated[str, means("its title", untrusted=True)]
     state: Annotated[str, means("its state")]
     author: Annotated[str | None, means("who wrote it")]
     assignees: Annotated[tuple[str, ...], means("its assignees")]
-    labels: Annotated[tuple[str, ...], means("its labels")]
-    milestone: Annotated[str | None, means("its milestone, or null")]
+    labels: Annotated[tuple[str, ...], means("its labels", untrusted=True)]
+    milestone: Annotated[str | None, means("its milestone, or null", untrusted=True)]
     created_at: Annotated[Instant, means("when it was created")]
     updated_at: Annotated[Instant, means("when it was last updated")]
     closed_at: Annotated[Instant | None, means("when it was closed, or null")]
     deleted_at: Annotated[Instant | None, means("when it was found deleted, or null")]
     web_url: Annotated[str | None, means("its address")]
-    description: Annotated[str | None, means("its Markdown source")]
+    description: Annotated[str | None, means("its Markdown source", untrusted=True)]
     events: ItemEvents
     discussions: list[ShownDiscussion]
     discussions_total: Annotated[int, means("how many discussions there are, including those hidden by --notes")]
@@ -134,7 +134,7 @@ class ClosingMergeRequest(Struct, frozen=True):
 
     project: Annotated[str, means("where a merge request that closes it belongs")]
     iid: Annotated[int, means("its number there")]
-    title: Annotated[str, means("its title")]
+    title: Annotated[str, means("its title", untrusted=True)]
     state: Annotated[str, means("its state")]
     web_url: Annotated[str | None, means("its address")]
 
@@ -159,15 +159,15 @@ class ClosedIssue(Struct, frozen=True):
     key: Annotated[str, means("the id of an issue it closes; of another tracker, its key")]
     iid: Annotated[int | None, means("its number, or null")]
     reference: Annotated[str | None, means("its full reference, or null")]
-    title: Annotated[str | None, means("its title")]
+    title: Annotated[str | None, means("its title", untrusted=True)]
     web_url: Annotated[str | None, means("its address")]
 
 
 class ChangedFile(Struct, frozen=True):
     """A file that the merge request changes."""
 
-    old_path: Annotated[str, means("a changed file's path before, at the newest head that was read")]
-    new_path: Annotated[str, means("its path after")]
+    old_path: Annotated[str, means("a changed file's path before, at the newest head that was read", untrusted=True)]
+    new_path: Annotated[str, means("its path after", untrusted=True)]
     new_file: Annotated[bool, means("whether it is new")]
     renamed_file: Annotated[bool, means("whether it was renamed")]
     deleted_file: Annotated[bool, means("whether it was deleted")]
@@ -178,9 +178,9 @@ class ShownMergeRequest(ShownItem, frozen=True, kw_only=True):
 
     draft: Annotated[bool, means("whether it is a draft")]
     reviewers: Annotated[tuple[str, ...], means("who is asked to review it")]
-    source_branch: Annotated[str | None, means("the branch it comes from")]
-    target_branch: Annotated[str | None, means("the branch it goes to")]
-    head_sha: Annotated[str | None, means("its newest commit")]
+    source_branch: Annotated[str | None, means("the branch it comes from", untrusted=True)]
+    target_branch: Annotated[str | None, means("the branch it goes to", untrusted=True)]
+    head_sha: Annotated[str | None, means("its newest commit", sha=True)]
     merge_status: Annotated[str | None, means("detailed_merge_status of GitLab")]
     merged_by: Annotated[str | None, means("who merged it, or null")]
     merged_at: Annotated[Instant | None, means("when it was merged, or null")]
@@ -340,9 +340,9 @@ class PostLink(Struct, frozen=True):
     """A link in a post."""
 
     url: Annotated[str, means("a link, normalised")]
-    raw: Annotated[str, means("the link as it was written")]
-    title: Annotated[str | None, means("the title on its card, or null")]
-    description: Annotated[str | None, means("the description on its card, or null")]
+    raw: Annotated[str, means("the link as it was written", untrusted=True)]
+    title: Annotated[str | None, means("the title on its card, or null", untrusted=True)]
+    description: Annotated[str | None, means("the description on its card, or null", untrusted=True)]
 
 
 class BriefPost(Struct, frozen=True):
@@ -351,7 +351,7 @@ class BriefPost(Struct, frozen=True):
     uri: Annotated[str, means("its address")]
     kind: Annotated[str, means("its kind")]
     author: Annotated[str, means("its author")]
-    text: Annotated[str, means("its text")]
+    text: Annotated[str, means("its text", untrusted=True)]
     created_at: Annotated[Instant, means("when it was written")]
     web_url: Annotated[str | None, means("its page")]
 
@@ -408,7 +408,7 @@ class ShownTopicComment(Struct, frozen=True, kw_only=True):
     in_reply_to: Annotated[int | None, means("the comment that a reply belongs to, or null")]
     author: Annotated[str | None, means("who wrote it")]
     association: Annotated[str | None, means("the author's relation to the repository, or null")]
-    body: Annotated[str, means("its Markdown source")]
+    body: Annotated[str, means("its Markdown source", untrusted=True)]
     answer: Annotated[bool, means("whether it was chosen as the answer")]
     upvotes: Annotated[int, means("votes for it")]
     created_at: Annotated[Instant, means("when it was written")]
@@ -420,7 +420,7 @@ class ShownTopicComment(Struct, frozen=True, kw_only=True):
 class ShownTopic(ListedTopic, frozen=True, kw_only=True):
     """The answer of `lore show topic`."""
 
-    body: Annotated[str | None, means("its Markdown source")]
+    body: Annotated[str | None, means("its Markdown source", untrusted=True)]
     thread: Annotated[list[ShownTopicComment], means("its comments in order, each followed by its replies")]
 
 

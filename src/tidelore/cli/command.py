@@ -32,6 +32,7 @@ class Choices:
         self.config: str | None = None
         self.db: str | None = None
         self.robot = robot
+        self.full = False
         self.color = True
         self.verbose = verbose
         self.quiet = False
@@ -98,6 +99,7 @@ def global_options() -> list[click.Parameter]:
             help="Database file or postgresql:// URL (also LORE_DB).",
         ),
         _flag("--robot", "robot", "Print one JSON document on stdout."),
+        _flag("--full", "full", "With --robot: include empty fields and commit SHAs."),
         _flag("--no-color", "color", "Disable colours (also NO_COLOR)."),
         _flag("-v/--verbose", "verbose", "Log every request to stderr and show tracebacks."),
         _flag("-q/--quiet", "quiet", "Hide progress."),
@@ -118,7 +120,9 @@ class LoreCommand(click.Command):
         super().__init__(*args, **kwargs)
         self.example = example
         self.answer = answer
-        self.params.extend(global_options())
+        # A few commands have a `--full` that means a full reading; there the global one stands before the command.
+        own = {name for parameter in self.params for name in parameter.opts}
+        self.params.extend(option for option in global_options() if not own & set(option.opts))
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the example below the options."""

@@ -43,6 +43,10 @@ COMMANDS = {
     "list": ("tidelore.cli.lists:list_command", "List issues, merge requests, topics or posts."),
     "show": ("tidelore.cli.show:show_command", "Show one issue, merge request, topic or post."),
     "search": ("tidelore.cli.search:search_command", "Search issues, merge requests, discussions and posts."),
+    "threads": (
+        "tidelore.cli.reading.threads:threads_command",
+        "List review threads and discussions, newest note first.",
+    ),
     "trending": ("tidelore.cli.activity:trending_command", "List the most shared links."),
     "count": ("tidelore.cli.count:count_command", "Count issues, merge requests and what belongs to them."),
     "similar": (
@@ -67,7 +71,7 @@ COMMANDS = {
     "simulate": ("tidelore_world.demo.simulate:command", "Serve a simulated GitLab, GitHub and Bluesky."),
     "robot-docs": (
         "tidelore.cli.robot_docs:robot_docs_command",
-        "Describe all commands, options, errors and exit codes as JSON.",
+        "Describe commands, options, errors and exit codes as JSON.",
     ),
     "completions": ("tidelore.cli.main:completions_command", "Print a shell completion script."),
 }

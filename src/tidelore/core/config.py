@@ -125,6 +125,7 @@ class Host(Section, frozen=True):
     name: Name
     base_url: Name
     token_env: Variable = ""
+    login: str = ""
     include_archived: bool = False
 
     @property

@@ -929,6 +929,13 @@ CREATE TABLE local_secrets (
     created_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- Our login on each host, as the host reported it.
+CREATE TABLE own_logins (
+    source     TEXT PRIMARY KEY,
+    login      TEXT NOT NULL,
+    updated_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- Metric counters that outlive the process.
 CREATE TABLE metric_counters (
     name   TEXT NOT NULL,
