@@ -72,7 +72,7 @@ def parse_page_token(text: str) -> tuple[int, int]:
     return int(at), int(row_id)
 
 
-ENVELOPE_TOKENS = 60
+ENVELOPE_TOKENS = 110
 """What `ok`, `meta` and the names of untrusted fields take in an answer."""
 _ALWAYS = frozenset({"items", "total", "next"})
 """Fields of a list that scripts rely on: present although they are empty."""

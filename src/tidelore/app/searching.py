@@ -7,13 +7,13 @@ budget is cut; it always contains one item, whose snippet is emptied first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.app.answers import Instant, copy_fields, encode_hook, means
+from tidelore.app.answers import ENVELOPE_TOKENS, ChosenFields, Instant, answer_tokens, copy_fields, means
 from tidelore.app.reading.referring import find_thread, parse_any
 from tidelore.app.wiring import App, run_until_signalled
 from tidelore.core.content import digest
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from tidelore.search.semantic import MeaningRanker
 
 MODES = finding.MODES
-CHARACTERS_PER_TOKEN = 4
-_ENVELOPE = 200
-"""Characters reserved for the envelope around `data` and for a longer continuation token."""
 
 
 class FoundThread(Struct, frozen=True, kw_only=True):
@@ -194,19 +191,15 @@ def _mark(query: Query, written: Sequence[tuple[str, str]]) -> str:
 
 def _fitted(page: SearchPage, max_tokens: int, fields: frozenset[str]) -> SearchPage:
     """Return a page with as many items as the budget allows."""
-    room = max_tokens * CHARACTERS_PER_TOKEN - _ENVELOPE - _size(replace(page, items=[]))
+    room = max_tokens - ENVELOPE_TOKENS - answer_tokens(replace(page, items=[], next="0" * 16))
     kept: list[FoundThread] = []
     for item in page.items:
-        room -= _size({name: getattr(item, name) for name in fields})
+        room -= answer_tokens(ChosenFields(FoundThread, {name: getattr(item, name) for name in fields}))
         if room < 0:
             kept += [] if kept else [replace(item, snippet="", highlights=())]
             return replace(page, items=kept, truncated=True)
         kept.append(item)
     return page
-
-
-def _size(value: Any) -> int:
-    return len(msgspec.json.encode(value, enc_hook=encode_hook).decode()) + 1
 
 
 def find_similar(app: App, reference: str, project: str | None = None, limit: int = 10) -> SimilarThreads:

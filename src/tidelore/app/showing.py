@@ -6,14 +6,16 @@ Reads the local database only.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from tidelore.app.answers import Instant, copy_fields, instant, means
+from tidelore.app.answers import ENVELOPE_TOKENS, Instant, answer_tokens, copy_fields, fitting, instant, means
 from tidelore.app.listing import ListedPost, ListedTopic, listed_post, topic_fields
 from tidelore.app.wiring import App
 from tidelore.core.references import Kind, parse_post_reference, parse_reference, parse_topic_reference
+from tidelore.core.text import excerpt
 from tidelore.store.database.port import Database
 from tidelore.store.reading.conversations import (
     Conversation,
@@ -78,6 +80,7 @@ class ShownNote(Struct, frozen=True, kw_only=True):
     url: Annotated[str | None, means("its address, or null where the forge sends none")]
     association: Annotated[str | None, means("the author's relation to the repository, or null")]
     review_state: Annotated[str | None, means("of a review: APPROVED, CHANGES_REQUESTED, COMMENTED or DISMISSED")]
+    truncated: Annotated[bool | None, means("true if --max-tokens shortened its body, or null")] = None
 
     @property
     def place(self) -> str | None:
@@ -93,6 +96,7 @@ class ShownDiscussion(Struct, frozen=True):
     resolvable: Annotated[bool, means("whether it can be resolved")]
     resolved: Annotated[bool | None, means("whether it is, or null if that is unknown")]
     notes: list[ShownNote]
+    notes_left_out: Annotated[int | None, means("notes after the first that --max-tokens left out, or null")] = None
 
 
 class ItemEvents(Struct, frozen=True):
@@ -127,6 +131,8 @@ class ShownItem(Struct, frozen=True, kw_only=True):
     discussions_read: Annotated[bool, means("whether they were ever read")]
     discussions_fresh: Annotated[bool, means("whether they are up to date with this version")]
     discussions_error: Annotated[str | None, means("why the last read failed, or null")]
+    truncated: Annotated[bool | None, means("true if --max-tokens left something out, or null")] = None
+    next: Annotated[int | None, means("the value for --skip that shows the discussions before these, or null")] = None
 
 
 class ClosingMergeRequest(Struct, frozen=True):
@@ -189,13 +195,18 @@ class ShownMergeRequest(ShownItem, frozen=True, kw_only=True):
 
 
 class ShowRequest(Struct, frozen=True, kw_only=True):
-    """Which item to show, and which of its discussions: with system notes, only the `last` ones."""
+    """Which item to show, and which of its discussions: with system notes, only the `last` ones.
+
+    `skip` leaves out the newest ones, and `max_tokens` bounds the answer: the newest that fit are shown.
+    """
 
     kind: Kind
     reference: str
     project: str | None = None
     system: bool = False
     last: int | None = None
+    skip: int = 0
+    max_tokens: int | None = None
 
 
 def show_item(app: App, request: ShowRequest) -> ShownIssue | ShownMergeRequest:
@@ -204,20 +215,79 @@ def show_item(app: App, request: ShowRequest) -> ShownIssue | ShownMergeRequest:
     default = app.config.default_project
     with app.reading() as database:
         row_id = resolve(database, request.kind, meant, project=request.project, default=default)
-        return read_item(database, request.kind, row_id, system=request.system, last=request.last)
+        item = read_item(database, request.kind, row_id, system=request.system, last=request.last, skip=request.skip)
+    return item if request.max_tokens is None else fit_item(item, request.max_tokens, request.skip)
 
 
 def read_item(
-    database: Database, kind: Kind, row_id: int, *, system: bool = False, last: int | None = None
+    database: Database, kind: Kind, row_id: int, *, system: bool = False, last: int | None = None, skip: int = 0
 ) -> ShownIssue | ShownMergeRequest:
     """Read an issue or merge request with its discussions."""
     talk = read_conversation(database, kind, row_id)
     threads = _spoken(talk.threads, system=system)
-    chosen = threads if last is None else threads[max(len(threads) - last, 0) :]
+    chosen = threads[: max(len(threads) - skip, 0)]
+    chosen = chosen if last is None else chosen[max(len(chosen) - last, 0) :]
     shared = _shared(talk, chosen, len(threads))
     if isinstance(talk.parent, MergeRequestRow):
         return _merge_request(talk, talk.parent, shared)
     return _issue(talk, talk.parent, shared)
+
+
+Item = TypeVar("Item", ShownIssue, ShownMergeRequest)
+_LEAST_QUOTED = 120
+"""A text is not cut to fewer characters than this."""
+
+
+def fit_item(item: Item, max_tokens: int, skip: int = 0) -> Item:
+    """Return an item with as many of its newest discussions as the budget allows; a part of one if none fits.
+
+    A long description is cut to a third of the budget. Replies leave out a position that is that of their thread.
+    """
+    description, is_cut = (None, False)
+    if item.description is not None:
+        description, is_cut = excerpt(item.description, max(max_tokens * 4 // 3, _LEAST_QUOTED))
+    bare = replace(item, description=description, discussions=[], truncated=True, next=10**6)
+    if isinstance(bare, ShownMergeRequest):
+        files = fitting(bare.files, max_tokens // 4)
+        is_cut, bare = is_cut or files < len(bare.files), replace(bare, files=bare.files[:files])
+    room = max_tokens - ENVELOPE_TOKENS - answer_tokens(bare)
+    kept: list[ShownDiscussion] = []
+    for thread in reversed(item.discussions):
+        short = _without_repeated_positions(thread)
+        room -= answer_tokens(short) + 1
+        if room < 0:
+            kept += [] if kept else [_part_of(short, room + answer_tokens(short))]
+            break
+        kept.append(short)
+    more = len(kept) < len(item.discussions)
+    is_cut = is_cut or more or any(thread.notes_left_out or thread.notes[0].truncated for thread in kept)
+    return replace(bare, discussions=kept[::-1], truncated=is_cut or None, next=skip + len(kept) if more else None)
+
+
+def _without_repeated_positions(thread: ShownDiscussion) -> ShownDiscussion:
+    first, *replies = thread.notes
+    notes = [replace(note, position=None) if note.position == first.position else note for note in replies]
+    return replace(thread, notes=[first, *notes])
+
+
+def _part_of(thread: ShownDiscussion, room: int) -> ShownDiscussion:
+    """Return the first note of a thread and as many of the last ones as fit; long texts are cut."""
+    first, *replies = thread.notes
+    first, kept = _cut_note(first, room // 3), []
+    room -= answer_tokens(replace(thread, notes=[first], notes_left_out=len(replies)))
+    for note in reversed(replies):
+        short = _cut_note(note, max(room // 2, _LEAST_QUOTED // 4))
+        room -= answer_tokens(short) + 1
+        if room < 0:
+            break
+        kept.append(short)
+    left_out = len(replies) - len(kept)
+    return replace(thread, notes=[first, *reversed(kept)], notes_left_out=left_out or None)
+
+
+def _cut_note(note: ShownNote, tokens: int) -> ShownNote:
+    body, is_cut = excerpt(note.body, max(tokens * 4, _LEAST_QUOTED))
+    return replace(note, body=body, truncated=True) if is_cut else note
 
 
 def _shared(talk: Conversation, threads: list[ShownDiscussion], total: int) -> dict[str, Any]:
@@ -369,13 +439,24 @@ class ShownPost(ListedPost, frozen=True, kw_only=True):
     replies: Annotated[list[BriefPost], means("its replies, the oldest first, at most 50")]
     replies_total: Annotated[int, means("how many replies are stored")]
     reposters: Annotated[tuple[str, ...], means("who reposted it")]
+    truncated: Annotated[bool | None, means("true if --max-tokens left out replies or reposters, or null")] = None
 
 
-def show_post(app: App, reference: str) -> ShownPost:
-    """Return a post with its links and replies."""
+def show_post(app: App, reference: str, max_tokens: int | None = None) -> ShownPost:
+    """Return a post with its links and replies; `max_tokens` bounds the answer."""
     meant = parse_post_reference(reference)
     with app.reading() as database:
-        return read_shown_post(database, resolve_post(database, meant))
+        post = read_shown_post(database, resolve_post(database, meant))
+    return post if max_tokens is None else fit_post(post, max_tokens)
+
+
+def fit_post(post: ShownPost, max_tokens: int) -> ShownPost:
+    """Return a post with as many of its reposters and replies as the budget allows."""
+    people = fitting(post.reposters, max_tokens // 4)
+    bare = replace(post, replies=[], reposters=post.reposters[:people], truncated=True)
+    kept = fitting(post.replies, max_tokens, besides=answer_tokens(bare))
+    is_cut = kept < len(post.replies) or people < len(post.reposters)
+    return replace(bare, replies=post.replies[:kept], truncated=is_cut or None)
 
 
 def read_shown_post(database: Database, post_id: int) -> ShownPost:
@@ -394,6 +475,7 @@ def read_shown_post(database: Database, post_id: int) -> ShownPost:
         replies=[_brief(reply) for reply in view.replies],
         replies_total=view.replies_total,
         reposters=view.reposters,
+        truncated=None,
     )
 
 
@@ -422,14 +504,32 @@ class ShownTopic(ListedTopic, frozen=True, kw_only=True):
 
     body: Annotated[str | None, means("its Markdown source", untrusted=True)]
     thread: Annotated[list[ShownTopicComment], means("its comments in order, each followed by its replies")]
+    truncated: Annotated[bool | None, means("true if --max-tokens left something out, or null")] = None
+    next: Annotated[int | None, means("the value for --skip that shows the comments after these, or null")] = None
 
 
-def show_topic(app: App, reference: str, project: str | None = None) -> ShownTopic:
-    """Return a topic with its comments."""
+def show_topic(
+    app: App, reference: str, project: str | None = None, *, skip: int = 0, max_tokens: int | None = None
+) -> ShownTopic:
+    """Return a topic with its comments; `skip` leaves out the first ones, `max_tokens` bounds the answer."""
     meant = parse_topic_reference(reference)
     with app.reading() as database:
         default = app.config.default_project
-        return read_shown_topic(database, resolve_topic(database, meant, project=project, default=default))
+        topic = read_shown_topic(database, resolve_topic(database, meant, project=project, default=default))
+    topic = replace(topic, thread=topic.thread[skip:])
+    return topic if max_tokens is None else fit_topic(topic, max_tokens, skip)
+
+
+def fit_topic(topic: ShownTopic, max_tokens: int, skip: int = 0) -> ShownTopic:
+    """Return a topic with as many of its comments as the budget allows; long texts are cut to a third of it."""
+    longest = max(max_tokens * 4 // 3, _LEAST_QUOTED)
+    body, is_cut = (None, False) if topic.body is None else excerpt(topic.body, longest)
+    comments = [replace(comment, body=excerpt(comment.body, longest)[0]) for comment in topic.thread]
+    bare = replace(topic, body=body, thread=[], truncated=True, next=10**6)
+    kept = fitting(comments, max_tokens, besides=answer_tokens(bare))
+    more = kept < len(comments)
+    is_cut = is_cut or more or any(new.body != old.body for new, old in zip(comments, topic.thread, strict=True))
+    return replace(bare, thread=comments[:kept], truncated=is_cut or None, next=skip + kept if more else None)
 
 
 def read_shown_topic(database: Database, row_id: int) -> ShownTopic:
