@@ -96,7 +96,7 @@ class ShownDiscussion(Struct, frozen=True):
     resolvable: Annotated[bool, means("whether it can be resolved")]
     resolved: Annotated[bool | None, means("whether it is, or null if that is unknown")]
     notes: list[ShownNote]
-    notes_left_out: Annotated[int | None, means("notes after the first that --max-tokens left out, or null")] = None
+    notes_left_out: Annotated[int | None, means("notes after the first that --max-tokens omitted, or null")] = None
 
 
 class ItemEvents(Struct, frozen=True):
@@ -131,7 +131,7 @@ class ShownItem(Struct, frozen=True, kw_only=True):
     discussions_read: Annotated[bool, means("whether they were ever read")]
     discussions_fresh: Annotated[bool, means("whether they are up to date with this version")]
     discussions_error: Annotated[str | None, means("why the last read failed, or null")]
-    truncated: Annotated[bool | None, means("true if --max-tokens left something out, or null")] = None
+    truncated: Annotated[bool | None, means("true if --max-tokens omitted something, or null")] = None
     next: Annotated[int | None, means("the value for --skip that shows the discussions before these, or null")] = None
 
 
@@ -439,7 +439,7 @@ class ShownPost(ListedPost, frozen=True, kw_only=True):
     replies: Annotated[list[BriefPost], means("its replies, the oldest first, at most 50")]
     replies_total: Annotated[int, means("how many replies are stored")]
     reposters: Annotated[tuple[str, ...], means("who reposted it")]
-    truncated: Annotated[bool | None, means("true if --max-tokens left out replies or reposters, or null")] = None
+    truncated: Annotated[bool | None, means("true if --max-tokens omitted replies or reposters, or null")] = None
 
 
 def show_post(app: App, reference: str, max_tokens: int | None = None) -> ShownPost:
@@ -504,7 +504,7 @@ class ShownTopic(ListedTopic, frozen=True, kw_only=True):
 
     body: Annotated[str | None, means("its Markdown source", untrusted=True)]
     thread: Annotated[list[ShownTopicComment], means("its comments in order, each followed by its replies")]
-    truncated: Annotated[bool | None, means("true if --max-tokens left something out, or null")] = None
+    truncated: Annotated[bool | None, means("true if --max-tokens omitted something, or null")] = None
     next: Annotated[int | None, means("the value for --skip that shows the comments after these, or null")] = None
 
 

@@ -47,6 +47,10 @@ COMMANDS = {
         "tidelore.cli.reading.threads:threads_command",
         "List review threads and discussions, newest note first.",
     ),
+    "context": (
+        "tidelore.cli.reading.context:context_command",
+        "Show what matters about an issue, merge request or topic, within a budget.",
+    ),
     "trending": ("tidelore.cli.activity:trending_command", "List the most shared links."),
     "count": ("tidelore.cli.count:count_command", "Count issues, merge requests and what belongs to them."),
     "similar": (
