@@ -36,6 +36,9 @@ TABLES = (
     "child_sync", "refused_children", "source_pauses", "ignored_comments", "own_logins",
 )  # fmt: skip
 
+NUMBERED = frozenset({"changes", "change_counter"})
+"""Tables that depend on how a copy came about, so that copies of the same content differ in them."""
+
 
 def add_project(
     database: Database, remote_id: int = 1, path: str = "port/harbour", now_ms: int = CREATED

@@ -233,7 +233,7 @@ def read_item(
     return _issue(talk, talk.parent, shared)
 
 
-Item = TypeVar("Item", ShownIssue, ShownMergeRequest)
+Item = TypeVar("Item", bound=ShownItem)
 _LEAST_QUOTED = 120
 """A text is not cut to fewer characters than this."""
 

@@ -51,6 +51,14 @@ COMMANDS = {
         "tidelore.cli.reading.context:context_command",
         "Show what matters about an issue, merge request or topic, within a budget.",
     ),
+    "changes": (
+        "tidelore.cli.reading.changes:changes_command",
+        "List what changed in the local copy, newest change first.",
+    ),
+    "digest": (
+        "tidelore.cli.reading.changes:digest_command",
+        "Summarise what happened since yesterday, and what waits for you.",
+    ),
     "trending": ("tidelore.cli.activity:trending_command", "List the most shared links."),
     "count": ("tidelore.cli.count:count_command", "Count issues, merge requests and what belongs to them."),
     "similar": (

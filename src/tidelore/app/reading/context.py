@@ -170,7 +170,7 @@ def _event_words(kind: str, what: str, subject: str | None) -> Iterable[str]:
 
 def _item(shown: ShownIssue | ShownMergeRequest, kind: Kind, longest: int) -> ContextItem:
     description, is_cut = excerpt(shown.description or "", longest)
-    is_request = isinstance(shown, ShownMergeRequest)
+    request = shown if isinstance(shown, ShownMergeRequest) else None
     return ContextItem(
         reference=shown.reference or f"{shown.project}{sign_of(kind, None)}{shown.iid}",
         type=kind,
@@ -179,8 +179,8 @@ def _item(shown: ShownIssue | ShownMergeRequest, kind: Kind, longest: int) -> Co
         author=shown.author,
         labels=shown.labels,
         updated_at=shown.updated_at,
-        merged_by=shown.merged_by if is_request else None,
-        target_branch=shown.target_branch if is_request else None,
+        merged_by=None if request is None else request.merged_by,
+        target_branch=None if request is None else request.target_branch,
         web_url=shown.web_url,
         description=description or None,
         truncated=True if is_cut else None,
