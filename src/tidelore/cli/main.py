@@ -34,6 +34,7 @@ COMMANDS = {
     ),
     "console": ("tidelore.cli.service:console_command", "Run the service with a live dashboard."),
     "top": ("tidelore.cli.service:top_command", "Monitor a running service (read-only)."),
+    "mcp": ("tidelore.cli.reading.mcp:mcp_command", "Serve agents over the Model Context Protocol (MCP)."),
     "stream": ("tidelore.cli.poll:stream_command", "Stream new Bluesky posts."),
     "accounts": ("tidelore.cli.accounts:accounts_command", "Manage followed Bluesky accounts."),
     "generate-docs": ("tidelore.cli.sync:generate_docs_command", "Update the search documents of changed items."),
