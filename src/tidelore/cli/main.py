@@ -60,6 +60,10 @@ COMMANDS = {
         "tidelore.cli.reading.changes:digest_command",
         "Summarise what happened since yesterday, and what waits for you.",
     ),
+    "open": (
+        "tidelore.cli.reading.coverage:open_command",
+        "Open an issue, merge request, topic or post in the browser.",
+    ),
     "trending": ("tidelore.cli.activity:trending_command", "List the most shared links."),
     "count": ("tidelore.cli.count:count_command", "Count issues, merge requests and what belongs to them."),
     "similar": (
@@ -72,6 +76,10 @@ COMMANDS = {
     ),
     "status": ("tidelore.cli.status:status_command", "Show the service, its jobs, pending work and recent runs."),
     "sync-status": ("tidelore.cli.sync_status:sync_status_command", "Show how far each list has been read."),
+    "coverage": (
+        "tidelore.cli.reading.coverage:coverage_command",
+        "Show how complete the copy is, and what reading the rest would cost.",
+    ),
     "sync-runs": ("tidelore.cli.status:sync_runs_command", "List sync runs, newest first."),
     "sources": ("tidelore.cli.setup:sources_command", "List the configured hosts and their projects with their ids."),
     "cursors": ("tidelore.cli.sync_status:cursors_command", "List, show or reset reading positions."),

@@ -47,7 +47,7 @@ def in_process(desk: Desk, work: Work, mode: str = "auto") -> None:
     app = App(load_config(str(desk.config), {}), {}, db=str(desk.db))
 
     async def connected() -> None:
-        async with Client(make_server(app), mode=mode) as client:  # type: ignore[arg-type]
+        async with Client(make_server(app), mode=mode) as client:
             await work(client)
 
     asyncio.run(connected())
@@ -71,6 +71,7 @@ def served(talk: Desk) -> Iterator[str]:
     """The address of a server over HTTP, in a real process."""
     process = talk.start("mcp", "--http", "--port", "0", LORE_MCP_TOKEN=TOKEN)
     try:
+        assert process.stderr is not None
         line = process.stderr.readline()
         found = re.fullmatch(r"Serving MCP on (http://127\.0\.0\.1:\d+/mcp)\n", line)
         assert found, line
@@ -203,7 +204,7 @@ def test_refresh_fetches_an_item_and_reports_progress(desk: Desk) -> None:
         desk.world.gitlab.edit_issue(LEDGER, 2, title="Far too fast")
     steps: list[tuple[float, str | None]] = []
 
-    async def note(progress: float, _total: float | None, message: str | None) -> None:
+    async def note(progress: float, total: float | None, message: str | None) -> None:
         steps.append((progress, message))
 
     async def look(client: Client) -> None:
