@@ -74,6 +74,10 @@ COMMANDS = {
         "tidelore.cli.activity:file_history_command",
         "List the merge requests that changed a file, newest first.",
     ),
+    "why": (
+        "tidelore.cli.reading.why:why_command",
+        "Show the merge request and the discussion behind a line of code.",
+    ),
     "status": ("tidelore.cli.status:status_command", "Show the service, its jobs, pending work and recent runs."),
     "sync-status": ("tidelore.cli.sync_status:sync_status_command", "Show how far each list has been read."),
     "coverage": (

@@ -113,7 +113,7 @@ class ContextQuestion(Struct, frozen=True, kw_only=True):
     max_tokens: int = DEFAULT_TOKENS
 
 
-class _Material(NamedTuple):
+class Material(NamedTuple):
     """Everything that could be said about an item, each part with the most important entries first."""
 
     item: ContextItem
@@ -140,15 +140,16 @@ def read_context(app: App, question: ContextQuestion) -> Context:
         if found.type == "topic":
             material = _topic_material(database, found.id, longest)
         else:
-            material = _item_material(database, ITEM_KINDS[found.type], found.id, longest)
+            material = item_material(database, ITEM_KINDS[found.type], found.id, longest)
     return _fit(material, question.max_tokens)
 
 
-def _item_material(database: Database, kind: Kind, row_id: int, longest: int) -> _Material:
+def item_material(database: Database, kind: Kind, row_id: int, longest: int) -> Material:
+    """Return everything that could be said about an issue or merge request; its description at most `longest`."""
     shown = read_item(database, kind, row_id, system=True)
     marks = find_threads(database, ThreadFilter(item=(kind, row_id), unresolved=True))
     threads = [listed_thread(mark, row) for mark, row in zip(marks, read_threads_page(database, marks), strict=True)]
-    return _Material(
+    return Material(
         item=_item(shown, kind, longest),
         notes=_decisive(shown),
         threads=threads,
@@ -187,7 +188,7 @@ def _item(shown: ShownIssue | ShownMergeRequest, kind: Kind, longest: int) -> Co
     )
 
 
-def _topic_material(database: Database, row_id: int, longest: int) -> _Material:
+def _topic_material(database: Database, row_id: int, longest: int) -> Material:
     topic = read_shown_topic(database, row_id)
     body, is_cut = excerpt(topic.body or "", longest)
     item = ContextItem(
@@ -217,7 +218,7 @@ def _topic_material(database: Database, row_id: int, longest: int) -> _Material:
     ]
     texts = [topic.body or "", *(comment.body for comment in topic.thread)]
     linked = _mentioned(database, texts, topic.project, {topic.reference})
-    return _Material(item, notes, [], linked, [], [], is_fresh=True)
+    return Material(item, notes, [], linked, [], [], is_fresh=True)
 
 
 def _decisive(shown: ShownItem) -> list[ContextNote]:
@@ -323,7 +324,7 @@ _SHARES = (("notes", 35), ("threads", 35), ("linked", 10), ("events", 6), ("file
 """The parts by rank, and the share of the budget in percent that each may use before the others had their turn."""
 
 
-def _fit(material: _Material, max_tokens: int) -> Context:
+def _fit(material: Material, max_tokens: int) -> Context:
     item = material.item
     room = max_tokens - ENVELOPE_TOKENS - answer_tokens(item) - 30
     taken = {name: 0 for name, _ in _SHARES}

@@ -259,6 +259,8 @@ CREATE INDEX idx_mrs_draft ON merge_requests (project_id, draft);
 CREATE INDEX idx_mrs_live ON merge_requests (updated_at, id, project_id, state) WHERE deleted_at IS NULL;
 CREATE INDEX idx_mrs_live_project ON merge_requests (project_id, state, updated_at) WHERE deleted_at IS NULL;
 CREATE INDEX idx_mrs_deleted ON merge_requests (deleted_at) WHERE deleted_at IS NOT NULL;
+CREATE INDEX idx_mrs_head ON merge_requests (head_sha) WHERE head_sha IS NOT NULL;
+CREATE INDEX idx_mrs_merge_commit ON merge_requests (merge_commit_sha) WHERE merge_commit_sha IS NOT NULL;
 CREATE INDEX idx_mrs_payload ON merge_requests (raw_payload_id);
 CREATE INDEX idx_mrs_issue_side ON merge_requests (project_id, issue_remote_id) WHERE issue_remote_id IS NOT NULL;
 
