@@ -27,7 +27,7 @@ LEDGER = "harbor/platform/ledger"
 CONSOLE = "harbor/web/console"
 COMMAND = [sys.executable, "-c", "from tidelore.cli.entry import run; run()"]
 META = {"command", "version", "elapsed_ms", "synced_at"}
-UNTRUSTED = {"untrusted"}
+OPTIONAL_META = {"untrusted", "age_seconds", "refreshed", "refresh_error"}
 ERROR = {"code", "message", "details", "retryable", "fix"}
 
 
@@ -45,7 +45,7 @@ class Outcome:
         assert self.out.endswith("\n")
         assert self.out.count("\n") == 1, "one document on one line, and nothing else"
         document: dict[str, Any] = json.loads(self.out)
-        assert set(document["meta"]) - UNTRUSTED == META
+        assert set(document["meta"]) - OPTIONAL_META == META
         if document["ok"]:
             assert self.code == 0
             assert set(document) == {"ok", "data", "meta"}

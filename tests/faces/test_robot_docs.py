@@ -12,7 +12,7 @@ import click
 import msgspec
 import pytest
 from tests.architecture.test_offline_read import SCRIPT
-from tests.faces.desk import Desk
+from tests.faces.desk import LEDGER, Desk
 from tests.faces.test_documented_shapes import compare, paths
 
 from tidelore import __version__
@@ -147,6 +147,8 @@ def test_the_manifest_envelope_matches_command_answers(manifest: dict[str, Any],
     desk.ingested()
     documents.append(desk.robot("list", "issues").document)
     assert "items[].title" in documents[-1]["meta"]["untrusted"]
+    desk.world.gitlab.forbid_project(LEDGER)
+    documents.append(desk.robot("show", "issue", f"{LEDGER}#2", "--max-age", "0s").document)
     found = {path for document in documents for path in paths({**document, "data": None}, set())}
     found = {path if not path.startswith("error.details") else "error.details" for path in found}
     assert found | {"error"} == told

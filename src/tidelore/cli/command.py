@@ -9,12 +9,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tidelore.app.wiring import App, load_settings
 from tidelore.core.clock import SystemClock
+
+if TYPE_CHECKING:
+    from tidelore.app.reading.refreshing import Freshness
 
 GROUPS = frozenset({"accounts", "cursors", "feedback", "list", "poll", "show", "sources", "stream", "sync-runs"})
 
@@ -39,6 +42,7 @@ class Choices:
         self.seam = seam
         self.started = SystemClock().monotonic()
         self.synced_at: int | None = None
+        self.freshness: Freshness | None = None
 
     def note_synced(self, synced_at: int | None) -> None:
         """Remember the end of the last successful sync, for `meta.synced_at`."""
@@ -108,6 +112,31 @@ def global_options() -> list[click.Parameter]:
 
 def _flag(names: str, target: str, text: str) -> click.Option:
     return click.Option(names.split("/"), is_flag=True, expose_value=False, callback=_set(target), help=text)
+
+
+def freshness_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of commands that can refresh what they show."""
+    wait = click.option("--max-wait", metavar="DURATION", default="10s", help="With --max-age: wait at most this long.")
+    age = click.option("--max-age", metavar="DURATION", help="Refresh it first if it is older, such as 5m.")
+    return age(wait(function))
+
+
+def refresh_first(invocation: Invocation, wanted: dict[str, Any], reference: str | None, project: str | None) -> None:
+    """Take --max-age and --max-wait out of the options; refresh the item if it is too old. `meta` says its age."""
+    max_age, max_wait = wanted.pop("max_age"), wanted.pop("max_wait")
+    if max_age is None:
+        return
+    from tidelore.app.reading.refreshing import be_fresh
+    from tidelore.core.errors import UserError
+    from tidelore.core.references import parse_duration
+
+    if reference is None:
+        raise UserError("--max-age needs REF", fix="name an item, or run `lore sync` first")
+    bounds = parse_duration(max_age, "--max-age"), parse_duration(max_wait, "--max-wait")
+    found = be_fresh(invocation.app(), reference, project, *bounds)
+    invocation.choices.freshness = found
+    if found.problem and not invocation.choices.robot and not invocation.choices.quiet:
+        click.echo(f"note: {found.problem}; showing the stored version", err=True)
 
 
 class LoreCommand(click.Command):

@@ -20,7 +20,7 @@ from tidelore.app.showing import (
     show_post,
     show_topic,
 )
-from tidelore.cli.command import LoreCommand, LoreGroup, global_options, invocation_of
+from tidelore.cli.command import LoreCommand, LoreGroup, freshness_options, global_options, invocation_of, refresh_first
 from tidelore.cli.output.posts import post_lines
 from tidelore.cli.output.render import Output, choose_fields, only_fields, open_page
 from tidelore.cli.output.table import page_columns
@@ -128,6 +128,7 @@ def _shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "--skip", type=click.IntRange(0), default=0, help="Leave out the newest discussions (see `data.next`)."
         ),
         _MAX_TOKENS,
+        freshness_options,
         click.option("--notes", "last", type=click.IntRange(0), metavar="N", help="Show only the last N discussions."),
         click.option("--fields", metavar="A,B", help="Only these fields in JSON."),
         click.option("--json", "as_json", is_flag=True, help="Same as --robot."),
@@ -179,12 +180,14 @@ def _show(
     fields: str | None,
     as_json: bool,
     in_browser: bool,
+    **age: Any,
 ) -> Output:
     from tidelore.cli.output.conversations import item_lines
 
     invocation = invocation_of(ctx)
     invocation.choices.robot |= as_json
     chosen = choose_fields(fields, ShownMergeRequest if kind == "mr" else ShownIssue)
+    refresh_first(invocation, age, reference, project)
     budget = max_tokens if invocation.choices.robot else None
     request = ShowRequest(
         kind=kind, reference=reference, project=project, system=system, last=last, skip=skip, max_tokens=budget

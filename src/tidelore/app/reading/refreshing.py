@@ -1,7 +1,7 @@
 """Refresh named items from their servers: a surgical sync of references of any kind, with progress.
 
-For callers that run an event loop (`refresh_items`) and for those that do not (`refresh_now`). How old a stored item
-is, and whether a reader who asked for a greatest age gets a refresh first, is decided here too.
+`be_fresh` is for readers that accept only an item of a greatest age: it refreshes an older one first, within a bound,
+and says how old the item is. A refresh that fails or takes too long leaves the stored item to be read.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from msgspec import Struct
 
 from tidelore.app.answers import means
 from tidelore.app.reading.referring import find_thread, parse_any
-from tidelore.app.wiring import App
-from tidelore.core.errors import NotFound, UserError
+from tidelore.app.wiring import App, run_until_signalled
+from tidelore.core.errors import NotFound, TideloreError, UserError
 from tidelore.core.progress import OnProgress, silent
 from tidelore.core.references import Kind
+from tidelore.store.reading.item_events import current_at
 
 MOST_ITEMS = 20
 _KINDS: dict[str, Kind] = {"issue": "issue", "merge_request": "mr"}
@@ -82,3 +83,47 @@ def _kinds_of(app: App, references: Sequence[str], project: str | None) -> list[
                 )
             kinds.append(_KINDS[found])
     return kinds
+
+
+class Freshness(Struct, frozen=True):
+    """How old an item was when it was read. `problem` is why a refresh failed, or None."""
+
+    age_seconds: int | None
+    refreshed: bool = False
+    problem: str | None = None
+
+
+def be_fresh(app: App, reference: str, project: str | None, max_age: float, max_wait: float) -> Freshness:
+    """Refresh an item that is older than `max_age` seconds or not stored, for at most `max_wait` seconds."""
+    import asyncio
+
+    age = _age(app, reference, project)
+    if age is not None and age <= max_age:
+        return Freshness(age)
+
+    async def bounded() -> Refreshed:
+        return await asyncio.wait_for(refresh_items(app, [reference], project), max_wait)
+
+    problem = None
+    try:
+        done = run_until_signalled(bounded(), "the stored item is unchanged")
+        problem = next((item.error for item in done.items if item.error is not None), None)
+    except TimeoutError:
+        problem = f"not refreshed within {max_wait:g} seconds"
+    except TideloreError as error:
+        problem = error.message
+    return Freshness(_age(app, reference, project), problem is None, problem)
+
+
+def _age(app: App, reference: str, project: str | None) -> int | None:
+    """Return the age of a stored item in seconds; None if it is not stored, or is a topic or post."""
+    meant = parse_any(reference)
+    try:
+        with app.reading() as database:
+            found = find_thread(database, meant, project, app.config.default_project)
+            if found.type not in _KINDS:
+                return None
+            at = current_at(database, _KINDS[found.type], found.id)
+    except NotFound:
+        return None
+    return max((app.clock.now_ms() - at) // 1000, 0)

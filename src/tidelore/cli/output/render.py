@@ -121,11 +121,16 @@ def _clean_error(error: TideloreError) -> dict[str, Any]:
 
 def _meta(choices: Choices, command: str) -> dict[str, Any]:
     elapsed = (SystemClock().monotonic() - choices.started) * 1000
+    fresh = choices.freshness
+    age: dict[str, Any] = {} if fresh is None else {"age_seconds": fresh.age_seconds, "refreshed": fresh.refreshed}
+    if fresh is not None and fresh.problem:
+        age["refresh_error"] = fresh.problem
     return {
         "command": command,
         "version": __version__,
         "elapsed_ms": round(elapsed),
         "synced_at": instant(choices.synced_at),
+        **age,
     }
 
 

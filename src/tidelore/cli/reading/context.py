@@ -6,11 +6,12 @@ Reads the local database only.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import click
 
 from tidelore.app.reading.context import DEFAULT_TOKENS, Context, ContextQuestion, read_context
-from tidelore.cli.command import LoreCommand, invocation_of
+from tidelore.cli.command import LoreCommand, freshness_options, invocation_of, refresh_first
 from tidelore.cli.output.render import Output, ago
 from tidelore.cli.output.table import page_columns
 from tidelore.core.text import block, one_line
@@ -24,10 +25,11 @@ _STEP = "  "
 @click.option(
     "--max-tokens", type=click.IntRange(256), default=DEFAULT_TOKENS, help="Limit the answer to this number of tokens."
 )
+@freshness_options
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.pass_context
 def context_command(
-    ctx: click.Context, /, reference: str, *, project: str | None, max_tokens: int, as_json: bool
+    ctx: click.Context, /, reference: str, *, project: str | None, max_tokens: int, as_json: bool, **age: Any
 ) -> Output:
     """Show what matters about an issue, merge request or topic, within a budget.
 
@@ -36,6 +38,7 @@ def context_command(
     """
     invocation = invocation_of(ctx)
     invocation.choices.robot |= as_json
+    refresh_first(invocation, age, reference, project)
     question = ContextQuestion(reference=reference, project=project, max_tokens=max_tokens)
     found = read_context(invocation.app(), question)
     return Output(found, () if invocation.choices.robot else list(context_lines(found, page_columns())))

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from tidelore.app.reading.threads import ListedThread, ThreadPage, ThreadQuestion, list_threads
-from tidelore.cli.command import LoreCommand, invocation_of
+from tidelore.cli.command import LoreCommand, freshness_options, invocation_of, refresh_first
 from tidelore.cli.output.render import Output, ago, choose_fields, only_fields, open_page, plural, when
 from tidelore.cli.output.table import line_columns, on_terminal, table
 from tidelore.core.text import one_line, shorten
@@ -37,6 +37,7 @@ _STEP = "  "
 @click.option("-n", "--limit", type=click.IntRange(1, 1000), default=20, help="Number of threads to show.")
 @click.option("--after", metavar="TOKEN", help="Continue after the page that returned this `data.next`.")
 @click.option("--max-tokens", type=click.IntRange(256), help="With --robot: limit the answer to this number of tokens.")
+@freshness_options
 @click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.option("--open", "in_browser", is_flag=True, help="Open the first item in the browser.")
@@ -54,6 +55,7 @@ def threads_command(ctx: click.Context, /, **wanted: Any) -> Output:
     robot, in_browser = invocation.choices.robot, wanted.pop("in_browser")
     chosen = choose_fields(wanted.pop("fields"), ListedThread)
     budget = wanted.pop("max_tokens")
+    refresh_first(invocation, wanted, wanted["reference"], wanted["project"])
     page = list_threads(invocation.app(), ThreadQuestion(**wanted, max_tokens=budget if robot else None))
     if in_browser:
         open_page(page.items[0].url if page.items else None)

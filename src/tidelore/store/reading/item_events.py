@@ -1,4 +1,4 @@
-"""Reads the events of one issue or merge request: changes of state, labels and milestones, in order."""
+"""Reads facts about one issue or merge request: its events in order, its age in the copy, and items it names."""
 
 from __future__ import annotations
 
@@ -32,6 +32,22 @@ def read_events(database: Database, kind: Kind, item_id: int) -> list[ItemEvent]
         {"id": item_id},
     )
     return [ItemEvent(*row[:-1]) for row in sorted(rows, key=lambda row: (row[0], row[-1], row[2]))]
+
+
+def current_at(database: Database, kind: Kind, item_id: int) -> int:
+    """Return when the copy of an item was last known to be current: when it was read, or the list it is in."""
+    table = FAMILIES[kind].table
+    ((seen, project_id),) = database.read(
+        f"SELECT last_seen_at, project_id FROM {table} WHERE id = :id", {"id": item_id}
+    )
+    names = ("issues",) if kind == "issue" else ("merge_requests", "pulls")
+    rows = database.read(
+        "SELECT surface, polled_at FROM cursors WHERE project_id = :project_id AND polled_at IS NOT NULL"
+        " AND reading IS NULL",
+        {"project_id": project_id},
+    )
+    polled = [at for surface, at in rows if surface.rpartition(".")[2] in names]
+    return max([seen, *polled])
 
 
 class LinkedRow(NamedTuple):
