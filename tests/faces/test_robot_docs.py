@@ -147,6 +147,8 @@ def test_the_manifest_envelope_matches_command_answers(manifest: dict[str, Any],
     desk.ingested()
     documents.append(desk.robot("list", "issues").document)
     assert "items[].title" in documents[-1]["meta"]["untrusted"]
+    desk.query("UPDATE cursors SET polled_at = 1")
+    desk.query("UPDATE issues SET last_seen_at = 1")
     desk.world.gitlab.forbid_project(LEDGER)
     documents.append(desk.robot("show", "issue", f"{LEDGER}#2", "--max-age", "0s").document)
     found = {path for document in documents for path in paths({**document, "data": None}, set())}

@@ -120,7 +120,7 @@ show_command.add_command(topic_command)
 
 
 def _shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    options = [
+    options: list[Callable[..., Any]] = [
         click.argument("reference", metavar="REF"),
         click.option("-p", "--project", metavar="PATH", help="Project (path or unambiguous ending)."),
         click.option("--system", is_flag=True, help="Include system notes."),

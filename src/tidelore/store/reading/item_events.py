@@ -47,7 +47,7 @@ def current_at(database: Database, kind: Kind, item_id: int) -> int:
         {"project_id": project_id},
     )
     polled = [at for surface, at in rows if surface.rpartition(".")[2] in names]
-    return max([seen, *polled])
+    return max(int(seen), *polled) if polled else int(seen)
 
 
 class LinkedRow(NamedTuple):
