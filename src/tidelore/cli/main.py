@@ -70,6 +70,10 @@ COMMANDS = {
         "tidelore.cli.search:similar_command",
         "Find threads similar to an issue, merge request, topic or post.",
     ),
+    "duplicates": (
+        "tidelore.cli.reading.duplicates:duplicates_command",
+        "Find open issues that may describe the same thing.",
+    ),
     "file-history": (
         "tidelore.cli.activity:file_history_command",
         "List the merge requests that changed a file, newest first.",
