@@ -148,7 +148,7 @@ def item_material(database: Database, kind: Kind, row_id: int, longest: int) -> 
     """Return everything that could be said about an issue or merge request; its description at most `longest`."""
     shown = read_item(database, kind, row_id, system=True)
     marks = find_threads(database, ThreadFilter(item=(kind, row_id), unresolved=True))
-    threads = [listed_thread(mark, row) for mark, row in zip(marks, read_threads_page(database, marks), strict=True)]
+    threads = [listed_thread(mark, row) for mark, row in read_threads_page(database, marks)]
     return Material(
         item=_item(shown, kind, longest),
         notes=_decisive(shown),

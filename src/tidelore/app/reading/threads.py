@@ -103,9 +103,9 @@ def list_threads(app: App, question: ThreadQuestion) -> ThreadPage:
         marks = find_threads(database, _filter(database, question, item, logins))
         matching = [mark for mark in marks if _matches(mark, question)]
         page = [mark for mark in matching if after is None or (mark.last_at, mark.last_id) < after][: question.limit]
-        rows = read_threads_page(database, page)
-    threads = [listed_thread(mark, row) for mark, row in zip(page, rows, strict=True)]
-    return _page(page, threads, matching, question)
+        read = read_threads_page(database, page)
+    threads = [listed_thread(mark, row) for mark, row in read]
+    return _page([mark for mark, _ in read], threads, matching, question)
 
 
 def _page(

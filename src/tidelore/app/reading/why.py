@@ -137,7 +137,7 @@ def _why(
     row_id, found_by = found
     names = list(dict.fromkeys([path, *(one.path for one in origins)]))
     marks = find_threads(database, ThreadFilter(item=("mr", row_id)))
-    threads = [listed_thread(mark, row) for mark, row in zip(marks, read_threads_page(database, marks), strict=True)]
+    threads = [listed_thread(mark, row) for mark, row in read_threads_page(database, marks)]
     near = sorted((one for one in threads if one.path in names), key=lambda one: _distance(one, origin.line))
     material = item_material(database, "mr", row_id, max_tokens)
     notes = material.notes[:_MOST_NOTES]

@@ -173,10 +173,10 @@ def _our_part(family: Family, login: str, notes: str) -> str:
     )
 
 
-def read_threads_page(database: Database, marks: Sequence[ThreadMark]) -> list[ThreadRow]:
-    """Return these threads with their texts, in the same order."""
+def read_threads_page(database: Database, marks: Sequence[ThreadMark]) -> list[tuple[ThreadMark, ThreadRow]]:
+    """Return these threads with their texts, in the same order; without those that a sync has deleted meanwhile."""
     found = {mark: row for kind in FAMILIES for mark, row in _rows_of(database, kind, marks)}
-    return [found[mark] for mark in marks if mark in found]
+    return [(mark, found[mark]) for mark in marks if mark in found]
 
 
 def _rows_of(database: Database, kind: Kind, marks: Sequence[ThreadMark]) -> Iterable[tuple[ThreadMark, ThreadRow]]:
