@@ -43,7 +43,6 @@ def match_one(wanted: str, candidates: Sequence[T], names: Callable[[T], Sequenc
 _UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000}
 _DURATION = r"(\d{1,6})([mhdw])"
 _DATE = r"\d{4}-\d\d-\d\d"
-_DAYS_AGO = {"today": 0, "yesterday": 1}
 
 
 def parse_duration(text: str, option: str) -> float:
@@ -61,14 +60,12 @@ def parse_since(text: str, now_ms: int) -> int:
     match = re.fullmatch(_DURATION, text)
     if match:
         return max(now_ms - int(match[1]) * _UNITS_MS[match[2]], 0)
-    if text in _DAYS_AGO:
-        return now_ms - now_ms % _UNITS_MS["d"] - _DAYS_AGO[text] * _UNITS_MS["d"]
     try:
         return parse_instant(f"{text}T00:00:00Z" if re.fullmatch(_DATE, text) else text)
     except ValueError:
         raise UserError(
             f"invalid value for --since: {text!r}",
-            fix="use a duration (30m, 12h, 7d, 2w), yesterday, a date (2026-03-01) or a timestamp with an offset",
+            fix="use a duration (30m, 12h, 7d, 2w), a date (2026-03-01) or a timestamp with an offset",
             since=text,
         ) from None
 

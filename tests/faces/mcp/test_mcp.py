@@ -170,7 +170,7 @@ def test_a_wrong_call_is_an_error_that_names_the_remedy(talk: Desk) -> None:
             ("show", {"ref": f"{LAB}!99"}, "lore sync"),
             ("threads", {"waiting_on": "you"}, "input schema"),
             ("threads", {"colour": "red"}, "colour"),
-            ("changes", {"since": "whenever"}, "yesterday"),
+            ("changes", {"since": "whenever"}, "7d"),
             ("refresh", {"refs": []}, "1 to 20"),
         ):
             result = await client.call_tool(tool, arguments)

@@ -37,6 +37,8 @@ from tidelore.store.reading.changes import (
 
 _QUOTED = 200
 _MOST_NOTES = 3
+_DAY_MS = 86_400_000
+_DAYS_AGO = {"today": 0, "yesterday": 1}
 _LAG_MS = 15 * 60_000
 _TYPES = {"issue": "issue", "merge_request": "mr", "topic": "topic", "post": "post"}
 
@@ -159,7 +161,14 @@ def _parse_since(text: str, now_ms: int) -> _Window:
         if _is_number(seq) and _is_number(at):
             return _Window(until=0, until_at=0, since=int(seq), since_at=int(at))
         raise UserError(f"invalid value for --since: {text!r}", fix="use `data.cursor` of an earlier call", since=text)
-    return _Window(until=0, until_at=0, since_at=parse_since(text, now_ms))
+    return _Window(until=0, until_at=0, since_at=_instant_of(text, now_ms))
+
+
+def _instant_of(text: str, now_ms: int) -> int:
+    """Parse a time; `today` and `yesterday` begin at midnight UTC."""
+    if text in _DAYS_AGO:
+        return now_ms - now_ms % _DAY_MS - _DAYS_AGO[text] * _DAY_MS
+    return parse_since(text, now_ms)
 
 
 def _check_cursor(window: _Window, newest: ChangeState, text: str) -> None:
@@ -260,7 +269,7 @@ def _note(note: NewNote) -> ChangedNote:
 
 def read_digest(app: App, since: str, project: str | None = None, limit: int = 50) -> Digest:
     """Return what happened since a time, and what waits for us."""
-    began = parse_since(since, app.clock.now_ms())
+    began = _instant_of(since, app.clock.now_ms())
     page = list_changes(app, ChangeQuestion(since=since, project=project, limit=limit))
     with app.reading() as database:
         is_known = bool(own_logins(app, database))
