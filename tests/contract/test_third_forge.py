@@ -55,7 +55,7 @@ class ServedToy(ToyHouse):
         )
 
     def arguments(self, *argv: str) -> list[str]:
-        return [*argv, "--robot", "--config", str(self.config_file), "--db", str(self.path)]
+        return ["--full", *argv, "--robot", "--config", str(self.config_file), "--db", str(self.path)]
 
 
 @contextmanager

@@ -175,7 +175,9 @@ class Stage:
         self, *argv: str, environ: dict[str, str] | None = None, limit: Callable[[], None] | None = None
     ) -> Process:
         """Start the command; `limit` is called in the new process before the program begins."""
-        return self._remember(argv, environ, limit)
+        # Robot answers in their full form: what is empty is asserted too.
+        whole = ["--full", *argv] if "--robot" in argv else argv
+        return self._remember(whole, environ, limit)
 
     def lore(self, *argv: str, environ: dict[str, str] | None = None, limit: Callable[[], None] | None = None) -> Ended:
         """Run the command to its end."""

@@ -20,7 +20,7 @@ from tidelore_world.world import World
 
 HERE = PROJECTS[0]
 ITEMS = ("--issue", f"{HERE}#1", "--issue", f"{HERE}#2", "--mr", f"{HERE}!1")
-SURGICAL = ("sync", *ITEMS, "--robot")
+SURGICAL = ("--full", "sync", *ITEMS, "--robot")
 NAMED = [["issue", 1], ["issue", 2], ["merge_request", 1]]
 LISTS: tuple[Kind, ...] = ("issues", "merge_requests")
 DIALECTS = ("sqlite", "postgres")

@@ -186,6 +186,26 @@ def test_a_mistyped_command_is_answered_with_the_nearest_one(home: object, capsy
     assert "`lore --help` lists the commands" in capsys.readouterr().err
 
 
+def without_empties(value: Any, *, top: bool = True) -> Any:
+    """Leave out nulls, empty lists and objects; `items`, `total` and `next` of a list stay."""
+    if isinstance(value, list):
+        return [without_empties(item, top=False) for item in value]
+    if not isinstance(value, dict):
+        return value
+    inner = {name: without_empties(item, top=False) for name, item in value.items()}
+    kept = ("items", "total", "next") if top else ()
+    return {name: inner[name] for name, item in value.items() if name in kept or item not in (None, [], {})}
+
+
+@pytest.mark.parametrize("argv", [*COMMAND_LINES[:6], ["list", "issues"], ["list", "posts"], ["threads"]], ids=" ".join)
+def test_the_short_robot_answer_is_the_full_one_without_empty_fields(desk: Desk, argv: list[str]) -> None:
+    desk.ingested()
+    full, short = desk.robot(*argv).data, desk.run(*argv, "--robot").data
+    assert short == without_empties(full)
+    if argv == ["list", "posts"]:
+        assert short == {"items": [], "total": 0, "next": None}
+
+
 HIDDEN = "\x1b[31m\x85\x9b\u200b\u200e\u202e\u2066\u2060\ufeff\U000e0041\U000e007f"
 
 

@@ -12,7 +12,7 @@ import click
 import msgspec
 import pytest
 from tests.architecture.test_offline_read import SCRIPT
-from tests.faces.desk import Desk
+from tests.faces.desk import LEDGER, Desk
 from tests.faces.test_documented_shapes import compare, paths
 
 from tidelore import __version__
@@ -21,13 +21,14 @@ from tidelore.cli.command import global_options
 from tidelore.cli.main import COMMANDS, lore, main
 from tidelore.cli.robot_docs import answer_shapes, read_fields
 from tidelore.core.errors import EXIT_CODES, every_error
+from tidelore.core.text import estimate_tokens
 
 SHARED = {option.name for option in global_options()}
 
 
 @pytest.fixture
 def manifest(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    assert main(["robot-docs", "--robot"]) == 0
+    assert main(["--full", "robot-docs", "--all", "--robot"]) == 0
     data: dict[str, Any] = json.loads(capsys.readouterr().out)["data"]
     return data
 
@@ -143,6 +144,13 @@ def test_the_manifest_lists_all_errors_and_exit_codes(manifest: dict[str, Any]) 
 def test_the_manifest_envelope_matches_command_answers(manifest: dict[str, Any], desk: Desk) -> None:
     told = {entry["path"] for entry in manifest["envelope"]}
     documents = [desk.robot("robot-docs", "--brief").document, desk.robot("list", "issues").document]
+    desk.ingested()
+    documents.append(desk.robot("list", "issues").document)
+    assert "items[].title" in documents[-1]["meta"]["untrusted"]
+    desk.query("UPDATE cursors SET polled_at = 1")
+    desk.query("UPDATE issues SET last_seen_at = 1")
+    desk.world.gitlab.forbid_project(LEDGER)
+    documents.append(desk.robot("show", "issue", f"{LEDGER}#2", "--max-age", "0s").document)
     found = {path for document in documents for path in paths({**document, "data": None}, set())}
     found = {path if not path.startswith("error.details") else "error.details" for path in found}
     assert found | {"error"} == told
@@ -222,10 +230,22 @@ def test_robot_docs_answers_with_the_documented_fields(manifest: dict[str, Any])
 def test_robot_docs_without_robot_prints_the_same_document_indented(
     manifest: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["robot-docs"]) == 0
+    assert main(["robot-docs", "--all"]) == 0
     said = capsys.readouterr().out
     assert json.loads(said) == manifest
     assert said.startswith('{\n  "version"')
+
+
+def test_the_index_names_every_command_and_takes_at_most_1500_tokens(
+    manifest: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["robot-docs", "--robot"]) == 0
+    said = capsys.readouterr().out
+    data = json.loads(said)["data"]
+    assert set(data["commands"]) == set(by_name(manifest))
+    assert {int(code): meaning for code, meaning in data["exit_codes"].items()} == EXIT_CODES
+    assert estimate_tokens(said) <= 1500
+    compare("robot-docs", data)
 
 
 def test_brief_robot_docs_have_command_names_and_summaries_only(manifest: dict[str, Any], desk: Desk) -> None:
@@ -265,7 +285,7 @@ def test_robot_docs_of_an_unknown_command_suggest_a_near_one(desk: Desk, wrong: 
 
 def test_robot_docs_import_no_client_or_event_loop_and_open_no_database(desk: Desk) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, "robot-docs", "--robot", "--db", str(desk.db)],
+        [sys.executable, "-c", SCRIPT, "robot-docs", "--all", "--robot", "--db", str(desk.db)],
         capture_output=True, text=True, env=dict(os.environ), check=True,
     )  # fmt: skip
     exit_code, modules = json.loads(done.stderr)

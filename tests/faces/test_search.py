@@ -9,8 +9,7 @@ import pytest
 from tests.faces.desk import CONSOLE, LEDGER, Desk
 from tests.faces.test_documented_shapes import compare
 
-from tidelore.app.searching import CHARACTERS_PER_TOKEN
-from tidelore.core.text import width
+from tidelore.core.text import estimate_tokens, width
 from tidelore.search.results import ThreadResult
 
 
@@ -151,8 +150,8 @@ def test_a_search_result_respects_its_token_budget_and_reports_omissions(filled:
     assert whole.data["truncated"] is False
     references = [item["reference"] for item in whole.data["items"]]
     for budget in (300, 600, 1_200):
-        done = filled.robot("search", "the", "-n", "100", "--max-tokens", str(budget))
-        assert len(done.out) <= budget * CHARACTERS_PER_TOKEN
+        done = filled.run("search", "the", "-n", "100", "--max-tokens", str(budget), "--robot")
+        assert estimate_tokens(done.out) <= budget
         page = done.data
         assert page["truncated"] is True
         shown = [item["reference"] for item in page["items"]]

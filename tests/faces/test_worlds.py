@@ -284,7 +284,11 @@ def test_the_bash_script_can_be_evaluated(desk: Desk) -> None:
 
 @pytest.mark.parametrize(
     ("words", "offered"),
-    [("lore co", {"count", "completions", "console"}), ("lore cursors re", {"reset"}), ("lore in", {"init", "ingest"})],
+    [
+        ("lore co", {"count", "completions", "console", "context", "coverage"}),
+        ("lore cursors re", {"reset"}),
+        ("lore in", {"init", "ingest"}),
+    ],
 )
 def test_shell_completion_returns_matching_candidates(home: Path, words: str, offered: set[str]) -> None:
     environ = {"_LORE_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.databases.catalogue import columns_of, indexes_of, schema_of
 from tests.databases.racing import race
-from tests.databases.samples import TABLES, add_project, dump
+from tests.databases.samples import NUMBERED, TABLES, add_project, dump
 
 from tidelore.core.errors import DatabaseUnusable, NotFound, SchemaTooNew
 from tidelore.store.database import migrate as module
@@ -70,7 +70,7 @@ def test_a_fresh_database_gets_every_migration_with_a_record(connect: Callable[[
     assert migrate(database, 77) == [step.version for step in migrations(dialect)]
     recorded = database.read("SELECT version, description, checksum, applied_at FROM schema_version ORDER BY version")
     assert recorded == [(step.version, step.description, step.checksum, 77) for step in migrations(dialect)]
-    assert set(TABLES) | VIEWS | {"schema_version"} == columns_of(database).keys()
+    assert set(TABLES) | NUMBERED | VIEWS | {"schema_version"} == columns_of(database).keys()
 
 
 def test_a_database_migrated_stepwise_has_the_schema_of_a_fresh_one(

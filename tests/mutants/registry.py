@@ -108,6 +108,10 @@ PROMISES = (
     ),
     Promise("vectors follow", (_TELLING,)),
     Promise(
+        "changes listed once",
+        (f"{telling.CHANGES}::test_a_reader_beside_two_writers_sees_every_change_exactly_once",),
+    ),
+    Promise(
         surgery.SURGERY,
         (
             "tests/crash/test_surgical_contention.py::test_a_second_surgical_sync_names_the_first_and_writes_nothing",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 DOCUMENTS = "tests/contract/test_store_documents.py"
+CHANGES = "tests/contract/test_store_changes.py"
 _VECTORS = "tests/contract/test_store_vectors.py"
 KILLED = "tests/crash/test_kill_documents.py::test_a_sync_killed_while_building_documents_or_vectors_continues"
 _MARKS = f"{DOCUMENTS}::test_every_change_marks_the_affected_documents_in_the_same_transaction[sqlite]"
@@ -112,5 +113,41 @@ MUTANTS: tuple[Mutant, ...] = (
 """,
         test=f"{KILLED}[sqlite-an-older-copy-lease-released-inside-commit-3]",
         why="Killed between the two, the old vectors would stay for ever.",
+    ),
+    Mutant(
+        name="change-of-a-thread-not-numbered",
+        invariant="changes listed once",
+        file="store/mirror/changes.py",
+        before='("merge_request", request, now_ms) if issue is None else ("issue", issue, now_ms)',
+        after='("issue", issue or 0, now_ms)',
+        test=f"{CHANGES}::test_a_removed_comment_moves_its_item[sqlite]",
+        why="A review that changed would not be news.",
+    ),
+    Mutant(
+        name="changes-of-a-failed-transaction-kept",
+        invariant="changes listed once",
+        file="store/database/sqlite.py",
+        before="            self._gathered.clear()\n",
+        after="            pass\n",
+        test=f"{CHANGES}::test_a_transaction_that_is_rolled_back_leaves_no_change_and_no_gap_that_hides_one[sqlite]",
+        why="Items would be listed as changed that are not.",
+    ),
+    Mutant(
+        name="number-of-a-change-used-twice",
+        invariant="changes listed once",
+        file="store/mirror/changes.py",
+        before=" ON CONFLICT (id) DO UPDATE SET seq = change_counter.seq + 1,",
+        after=" ON CONFLICT (id) DO UPDATE SET seq = change_counter.seq,",
+        test=f"{CHANGES}::test_every_stored_change_moves_its_item_and_nothing_else[sqlite]",
+        why="A reader that has seen a number would miss the next change under the same number.",
+    ),
+    Mutant(
+        name="page-of-changes-begins-with-its-last",
+        invariant="changes listed once",
+        file="store/reading/changes.py",
+        before=" AND (seq, thread_type, thread_id) < (:seq, :type, :id)",
+        after=" AND (seq, thread_type, thread_id) <= (:seq, :type, :id)",
+        test=f"{CHANGES}::test_pages_list_each_item_of_the_window_once_while_items_move_out_of_it[sqlite]",
+        why="The last item of a page would be repeated on the next, for ever.",
     ),
 )

@@ -61,7 +61,7 @@ class Installation:
         )
 
     def data(self, *argv: str) -> Any:
-        done = self.lore("--robot", *argv)
+        done = self.lore("--robot", "--full", *argv)
         assert done.returncode == 0, done.stdout + done.stderr
         return json.loads(done.stdout)["data"]
 

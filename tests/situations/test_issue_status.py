@@ -47,7 +47,7 @@ class Copy:
 
     def ingest(self, *argv: str) -> dict[str, Any]:
         """Ingest issues, which must succeed; its report."""
-        code, out, _ = self.lore("ingest", "--type", "issues", "--robot", *argv)
+        code, out, _ = self.lore("--full", "ingest", "--type", "issues", "--robot", *argv)
         assert code == 0, out
         data: dict[str, Any] = json.loads(out)["data"]
         return data
@@ -291,7 +291,7 @@ def test_an_issue_that_verification_corrects_gets_its_status_in_the_same_run(cop
         "UPDATE child_sync SET parent_updated_at = parent_updated_at - 1, synced_for = parent_updated_at - 1"
         " WHERE kind = 'status' AND parent_id IN (SELECT id FROM issues WHERE iid = 1)",
     )
-    code, out, _ = copy.lore("scrub", "--all", "--robot")
+    code, out, _ = copy.lore("--full", "scrub", "--all", "--robot")
     assert code == 0, out
     copy.assert_true()
 

@@ -35,11 +35,11 @@ class ListedItem(Struct, frozen=True, kw_only=True):
     project: Annotated[str, means("the project's path")]
     iid: Annotated[int, means("its number in the project")]
     reference: Annotated[str, means("its full reference, such as group/project#12 or group/project!12")]
-    title: Annotated[str, means("its title")]
+    title: Annotated[str, means("its title", untrusted=True)]
     state: Annotated[str, means("its state")]
     author: Annotated[str | None, means("who wrote it")]
-    milestone: Annotated[str | None, means("its milestone, or null")]
-    labels: Annotated[tuple[str, ...], means("its labels")]
+    milestone: Annotated[str | None, means("its milestone, or null", untrusted=True)]
+    labels: Annotated[tuple[str, ...], means("its labels", untrusted=True)]
     created_at: Annotated[Instant, means("when it was created")]
     updated_at: Annotated[Instant, means("when it was last updated")]
     deleted_at: Annotated[Instant | None, means("when it was found deleted, or null")]
@@ -51,15 +51,15 @@ class ListedItem(Struct, frozen=True, kw_only=True):
 class ListedIssue(ListedItem, frozen=True, kw_only=True):
     """An issue in a list."""
 
-    status: Annotated[str | None, means("its work item status, or null")]
+    status: Annotated[str | None, means("its work item status, or null", untrusted=True)]
 
 
 class ListedMergeRequest(ListedItem, frozen=True, kw_only=True):
     """A merge request in a list."""
 
     draft: Annotated[bool, means("whether it is a draft")]
-    source_branch: Annotated[str | None, means("the branch it comes from")]
-    target_branch: Annotated[str | None, means("the branch it goes to")]
+    source_branch: Annotated[str | None, means("the branch it comes from", untrusted=True)]
+    target_branch: Annotated[str | None, means("the branch it goes to", untrusted=True)]
 
 
 class ListedPost(Struct, frozen=True, kw_only=True):
@@ -69,11 +69,11 @@ class ListedPost(Struct, frozen=True, kw_only=True):
     kind: Annotated[str, means("post, reply, quote or repost")]
     author: Annotated[str, means("the author's handle, or the DID where no handle is known")]
     author_did: Annotated[str, means("the author's DID")]
-    text: Annotated[str, means("its text; for a repost, the text of the original")]
+    text: Annotated[str, means("its text; for a repost, the text of the original", untrusted=True)]
     langs: Annotated[list[str], means("its languages")]
-    alt_text: Annotated[list[str], means("what its author says an image or video shows")]
-    labels: Annotated[list[str], means("a label that its author gave it")]
-    tags: Annotated[list[str], means("a tag it has beside those in its text")]
+    alt_text: Annotated[list[str], means("what its author says an image or video shows", untrusted=True)]
+    labels: Annotated[list[str], means("a label that its author gave it", untrusted=True)]
+    tags: Annotated[list[str], means("a tag it has beside those in its text", untrusted=True)]
     reply_to: Annotated[str | None, means("the address of the parent post, or null")]
     quotes: Annotated[str | None, means("the address of the quoted post, or null")]
     repeats: Annotated[str | None, means("the address of the reposted post, or null")]
@@ -90,12 +90,12 @@ class ListedTopic(Struct, frozen=True, kw_only=True):
     project: Annotated[str, means("the project's path")]
     iid: Annotated[int, means("its number in the project")]
     reference: Annotated[str, means("its full reference, such as owner/repo#12")]
-    title: Annotated[str, means("its title")]
+    title: Annotated[str, means("its title", untrusted=True)]
     state: Annotated[str, means("opened or closed")]
     state_reason: Annotated[str | None, means("why it was closed, or null")]
     author: Annotated[str | None, means("who wrote it")]
     association: Annotated[str | None, means("the author's relation to the repository, or null")]
-    category: Annotated[str | None, means("its category")]
+    category: Annotated[str | None, means("its category", untrusted=True)]
     answered: Annotated[bool | None, means("whether it has an answer; null in a category without answers")]
     answer_chosen_at: Annotated[Instant | None, means("when the answer was chosen, or null")]
     upvotes: Annotated[int, means("votes for it")]
@@ -429,7 +429,7 @@ class FileChange(Struct, frozen=True, kw_only=True):
 
     reference: Annotated[str, means("a merge request that changes the file, such as group/project!12")]
     iid: Annotated[int, means("its number in the project")]
-    title: Annotated[str, means("its title")]
+    title: Annotated[str, means("its title", untrusted=True)]
     state: Annotated[str, means("its state")]
     author: Annotated[str | None, means("who wrote it")]
     updated_at: Annotated[Instant, means("when it was last updated")]
@@ -444,7 +444,7 @@ class FileDiscussion(Struct, frozen=True, kw_only=True):
     reference: Annotated[str, means("the merge request it belongs to")]
     id: Annotated[str, means("id on the server")]
     author: Annotated[str | None, means("who wrote its first note")]
-    body: Annotated[str, means("its Markdown source")]
+    body: Annotated[str, means("its Markdown source", untrusted=True)]
     created_at: Annotated[Instant, means("when it was written")]
     path: Annotated[str, means("the file's path there")]
     line: Annotated[int | None, means("the line after the change, or before it, or null")]
@@ -529,8 +529,8 @@ class SharedLink(Struct, frozen=True, kw_only=True):
     """A link and who shared it."""
 
     url: Annotated[str, means("the link, normalised")]
-    title: Annotated[str | None, means("the title on its card, or null")]
-    description: Annotated[str | None, means("the description on its card, or null")]
+    title: Annotated[str | None, means("the title on its card, or null", untrusted=True)]
+    description: Annotated[str | None, means("the description on its card, or null", untrusted=True)]
     thumb: Annotated[str | None, means("the picture on its card, or null")]
     shares: Annotated[int, means("number of accounts that shared it")]
     posts: Annotated[int, means("number of posts")]

@@ -7,8 +7,10 @@ Opens the configured hosts and the store, and runs the stages of the command wit
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
+from tidelore.app.reading.own_logins import remember_login
 from tidelore.app.wiring import App
 from tidelore.core.config import all_hosts, forge_hosts
 from tidelore.core.errors import NotFound, TideloreError
@@ -265,7 +267,8 @@ async def diagnose(app: App) -> list[Finding]:
     wiring = app.wiring(lambda _metric: None)
     findings: list[Finding] = []
     for host in all_hosts(app.config):
-        findings += await examine(open_host(host, wiring), host, _identity_check(app, host.name))
+        check, remember = _identity_check(app, host.name), partial(remember_login, app, host.name)
+        findings += await examine(open_host(host, wiring), host, check, remember)
     return findings
 
 

@@ -7,28 +7,19 @@ budget is cut; it always contains one item, whose snippet is emptied first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple, replace
 
-from tidelore.app.answers import Instant, copy_fields, encode_hook, means
+from tidelore.app.answers import ENVELOPE_TOKENS, ChosenFields, Instant, answer_tokens, copy_fields, means
+from tidelore.app.reading.referring import find_thread, parse_any
 from tidelore.app.wiring import App, run_until_signalled
 from tidelore.core.content import digest
-from tidelore.core.errors import NotFound, UserError
+from tidelore.core.errors import UserError
 from tidelore.core.extras import extra_missing, require
-from tidelore.core.references import (
-    KINDS,
-    SIGNS,
-    Kind,
-    Reference,
-    parse_post_reference,
-    parse_reference,
-    parse_since,
-    parse_topic_reference,
-)
+from tidelore.core.references import parse_since
 from tidelore.search import find as finding
 from tidelore.search import spelling
 from tidelore.search.find import SearchRequest, SearchResults
@@ -36,17 +27,11 @@ from tidelore.search.query import Query, parse_query, resolve_filters
 from tidelore.store.database.port import Database
 
 if TYPE_CHECKING:
-    from tidelore.core.references import PostReference
     from tidelore.search.find import SearchMode
     from tidelore.search.similarity import MeaningRanker
     from tidelore.search.spelling import Correction
-    from tidelore.store.reading.found_documents import ThreadKey
 
 MODES = finding.MODES
-CHARACTERS_PER_TOKEN = 4
-_ENVELOPE = 200
-"""Characters reserved for the envelope around `data` and for a longer continuation token."""
-_THREAD_TYPES: dict[Kind | None, str] = {"issue": "issue", "mr": "merge_request", None: "topic"}
 
 
 class FoundThread(Struct, frozen=True, kw_only=True):
@@ -58,14 +43,14 @@ class FoundThread(Struct, frozen=True, kw_only=True):
     type: Annotated[str, means("issue, mr, topic or post")]
     project: Annotated[str | None, means("the project's path, or null for a post")]
     iid: Annotated[int | None, means("its number in the project, or null for a post")]
-    title: Annotated[str, means("its title; of a post, its author")]
+    title: Annotated[str, means("its title; of a post, its author", untrusted=True)]
     state: Annotated[str, means("its state; of a post, its kind")]
     labels: Annotated[tuple[str, ...], means("its labels")]
     found_in: Annotated[str, means("where in it: issue or mr (its description), discussion, topic, or post")]
     author: Annotated[str | None, means("author of the matching text")]
     updated_at: Annotated[Instant, means("last update of the matching text")]
     web_url: Annotated[str | None, means("URL of the matching text, or null")]
-    snippet: Annotated[str, means("best matching part, on one line")]
+    snippet: Annotated[str, means("best matching part, on one line", untrusted=True)]
     highlights: Annotated[
         tuple[tuple[int, int], ...], means("matches in the snippet: start, end; empty for `lore similar`")
     ]
@@ -226,10 +211,10 @@ def _mark(query: Query, written: Sequence[tuple[str, str]]) -> str:
 
 def _fitted(page: SearchPage, max_tokens: int, fields: frozenset[str]) -> SearchPage:
     """Return a page with as many items as the budget allows."""
-    room = max_tokens * CHARACTERS_PER_TOKEN - _ENVELOPE - _size(replace(page, items=[]))
+    room = max_tokens - ENVELOPE_TOKENS - answer_tokens(replace(page, items=[], next="0" * 16))
     kept: list[FoundThread] = []
     for item in page.items:
-        room -= _size({name: getattr(item, name) for name in fields})
+        room -= answer_tokens(ChosenFields(FoundThread, {name: getattr(item, name) for name in fields}))
         if room < 0:
             kept += [] if kept else [replace(item, snippet="", highlights=())]
             return replace(page, items=kept, truncated=True)
@@ -237,85 +222,16 @@ def _fitted(page: SearchPage, max_tokens: int, fields: frozenset[str]) -> Search
     return page
 
 
-def _size(value: Any) -> int:
-    return len(msgspec.json.encode(value, enc_hook=encode_hook).decode()) + 1
-
-
 def find_similar(app: App, reference: str, project: str | None = None, limit: int = 10) -> SimilarThreads:
     """Return the threads whose text is nearest in meaning to an issue, merge request, topic or post."""
     require("vectors", "`lore similar`", ["numpy"])
     from tidelore.search import semantic
-    from tidelore.store.reading.found_documents import ThreadKey
-    from tidelore.store.reading.posts import resolve_post
 
-    post = _post_reading(reference)
-    meant = {} if post is not None else _readings(reference)
+    meant = parse_any(reference)
     with app.reading() as database:
-        if post is not None:
-            thread = ThreadKey("post", resolve_post(database, post))
-        else:
-            thread = _resolved(database, reference, meant, project, app.config.default_project)
+        thread = find_thread(database, meant, project, app.config.default_project)
         threads = semantic.find_similar(database, thread, limit)
     return SimilarThreads([copy_fields(FoundThread, thread) for thread in threads], len(threads))
-
-
-def _post_reading(reference: str) -> PostReference | None:
-    """Return the parsed post reference, or None if it is something else."""
-    try:
-        return parse_post_reference(reference)
-    except UserError:
-        return None
-
-
-def _readings(reference: str) -> dict[Kind | None, Reference]:
-    """Return the possible meanings of a reference: a bare number can be an issue, a merge request or a topic (None)."""
-    found: dict[Kind | None, Reference] = {}
-    refused: UserError | None = None
-    for kind in KINDS:
-        try:
-            found[kind] = parse_reference(reference, kind)
-        except UserError as error:
-            refused = error
-    with suppress(UserError):
-        found[None] = parse_topic_reference(reference)
-    if not found and refused is not None:
-        raise UserError(
-            f"could not parse {reference!r} as an issue, merge request, topic or post",
-            fix="use #12 for an issue, !12 for a merge request, group/project!12, a URL, or at://… for a post",
-            reference=reference,
-        )
-    return found
-
-
-def _resolved(
-    database: Database, reference: str, meant: dict[Kind | None, Reference], project: str | None, default: str
-) -> ThreadKey:
-    from tidelore.store.reading.conversations import resolve
-    from tidelore.store.reading.found_documents import ThreadKey
-    from tidelore.store.reading.topics import resolve_topic
-
-    rows: dict[Kind | None, int] = {}
-    missing: NotFound | None = None
-    for kind, reading in meant.items():
-        try:
-            if kind is not None:
-                rows[kind] = resolve(database, kind, reading, project=project, default=default)
-            elif not rows:
-                # Where a forge has topics, they share their numbers with issues and merge requests.
-                rows[None] = resolve_topic(database, reading, project=project, default=default)
-        except NotFound as error:
-            missing = missing or error
-        except UserError:
-            # `#12` names an issue, and a merge request only where it is stored under that sign.
-            if kind != "mr" or not reading.is_hashed:
-                raise
-    if not rows and missing is not None:
-        raise missing
-    if len(rows) > 1:
-        both = " or ".join(f"'{SIGNS[kind]}{meant[kind].iid}'" for kind in rows if kind is not None)
-        raise UserError(f"{reference} is both an issue and a merge request", fix=f"use {both}", reference=reference)
-    ((kind, row_id),) = rows.items()
-    return ThreadKey(_THREAD_TYPES[kind], row_id)
 
 
 class Meaning(Struct, frozen=True):

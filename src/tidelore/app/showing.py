@@ -6,14 +6,16 @@ Reads the local database only.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from tidelore.app.answers import Instant, copy_fields, instant, means
+from tidelore.app.answers import ENVELOPE_TOKENS, Instant, answer_tokens, copy_fields, fitting, instant, means
 from tidelore.app.listing import ListedPost, ListedTopic, listed_post, topic_fields
 from tidelore.app.wiring import App
 from tidelore.core.references import Kind, parse_post_reference, parse_reference, parse_topic_reference
+from tidelore.core.text import excerpt
 from tidelore.store.database.port import Database
 from tidelore.store.reading.conversations import (
     Conversation,
@@ -32,15 +34,15 @@ class NotePosition(Struct, frozen=True):
     """The position of a note in a diff."""
 
     type: Annotated[str | None, means("text, image or file")]
-    old_path: Annotated[str | None, means("the file's path before")]
-    new_path: Annotated[str | None, means("the file's path after")]
+    old_path: Annotated[str | None, means("the file's path before", untrusted=True)]
+    new_path: Annotated[str | None, means("the file's path after", untrusted=True)]
     old_line: Annotated[int | None, means("the line before, or null")]
     new_line: Annotated[int | None, means("the line after, or null")]
     range_start: Annotated[int | None, means("the first line of several, or null")]
     range_end: Annotated[int | None, means("the last line of several, or null")]
-    base_sha: Annotated[str | None, means("the commit the branches have in common")]
-    start_sha: Annotated[str | None, means("the commit compared with")]
-    head_sha: Annotated[str | None, means("the commit commented on")]
+    base_sha: Annotated[str | None, means("the commit the branches have in common", sha=True)]
+    start_sha: Annotated[str | None, means("the commit compared with", sha=True)]
+    head_sha: Annotated[str | None, means("the commit commented on", sha=True)]
 
     @property
     def text(self) -> str:
@@ -67,7 +69,7 @@ class ShownNote(Struct, frozen=True, kw_only=True):
     system: Annotated[bool, means("whether it is a system note")]
     internal: Annotated[bool, means("whether it is an internal note, visible to project members only")]
     author: Annotated[str | None, means("who wrote it")]
-    body: Annotated[str, means("its Markdown source")]
+    body: Annotated[str, means("its Markdown source", untrusted=True)]
     created_at: Annotated[Instant, means("when it was written")]
     updated_at: Annotated[Instant, means("when it was last edited")]
     resolvable: Annotated[bool, means("whether it can be resolved")]
@@ -78,6 +80,7 @@ class ShownNote(Struct, frozen=True, kw_only=True):
     url: Annotated[str | None, means("its address, or null where the forge sends none")]
     association: Annotated[str | None, means("the author's relation to the repository, or null")]
     review_state: Annotated[str | None, means("of a review: APPROVED, CHANGES_REQUESTED, COMMENTED or DISMISSED")]
+    truncated: Annotated[bool | None, means("true if --max-tokens shortened its body, or null")] = None
 
     @property
     def place(self) -> str | None:
@@ -93,6 +96,7 @@ class ShownDiscussion(Struct, frozen=True):
     resolvable: Annotated[bool, means("whether it can be resolved")]
     resolved: Annotated[bool | None, means("whether it is, or null if that is unknown")]
     notes: list[ShownNote]
+    notes_left_out: Annotated[int | None, means("notes after the first that --max-tokens omitted, or null")] = None
 
 
 class ItemEvents(Struct, frozen=True):
@@ -100,7 +104,7 @@ class ItemEvents(Struct, frozen=True):
 
     state: Annotated[int, means("how often it was closed, reopened or merged")]
     label: Annotated[int, means("how often a label was added or removed")]
-    milestone: Annotated[int, means("how often a milestone was added or removed")]
+    milestone: Annotated[int, means("how often a milestone was added or removed", untrusted=True)]
 
 
 class ShownItem(Struct, frozen=True, kw_only=True):
@@ -109,24 +113,26 @@ class ShownItem(Struct, frozen=True, kw_only=True):
     project: Annotated[str, means("the project's path")]
     iid: Annotated[int, means("its number in the project")]
     reference: Annotated[str | None, means("its full reference, such as group/project#12 or group/project!12")]
-    title: Annotated[str, means("its title")]
+    title: Annotated[str, means("its title", untrusted=True)]
     state: Annotated[str, means("its state")]
     author: Annotated[str | None, means("who wrote it")]
     assignees: Annotated[tuple[str, ...], means("its assignees")]
-    labels: Annotated[tuple[str, ...], means("its labels")]
-    milestone: Annotated[str | None, means("its milestone, or null")]
+    labels: Annotated[tuple[str, ...], means("its labels", untrusted=True)]
+    milestone: Annotated[str | None, means("its milestone, or null", untrusted=True)]
     created_at: Annotated[Instant, means("when it was created")]
     updated_at: Annotated[Instant, means("when it was last updated")]
     closed_at: Annotated[Instant | None, means("when it was closed, or null")]
     deleted_at: Annotated[Instant | None, means("when it was found deleted, or null")]
     web_url: Annotated[str | None, means("its address")]
-    description: Annotated[str | None, means("its Markdown source")]
+    description: Annotated[str | None, means("its Markdown source", untrusted=True)]
     events: ItemEvents
     discussions: list[ShownDiscussion]
     discussions_total: Annotated[int, means("how many discussions there are, including those hidden by --notes")]
     discussions_read: Annotated[bool, means("whether they were ever read")]
     discussions_fresh: Annotated[bool, means("whether they are up to date with this version")]
     discussions_error: Annotated[str | None, means("why the last read failed, or null")]
+    truncated: Annotated[bool | None, means("true if --max-tokens omitted something, or null")] = None
+    next: Annotated[int | None, means("the value for --skip that shows the discussions before these, or null")] = None
 
 
 class ClosingMergeRequest(Struct, frozen=True):
@@ -134,7 +140,7 @@ class ClosingMergeRequest(Struct, frozen=True):
 
     project: Annotated[str, means("where a merge request that closes it belongs")]
     iid: Annotated[int, means("its number there")]
-    title: Annotated[str, means("its title")]
+    title: Annotated[str, means("its title", untrusted=True)]
     state: Annotated[str, means("its state")]
     web_url: Annotated[str | None, means("its address")]
 
@@ -159,15 +165,15 @@ class ClosedIssue(Struct, frozen=True):
     key: Annotated[str, means("the id of an issue it closes; of another tracker, its key")]
     iid: Annotated[int | None, means("its number, or null")]
     reference: Annotated[str | None, means("its full reference, or null")]
-    title: Annotated[str | None, means("its title")]
+    title: Annotated[str | None, means("its title", untrusted=True)]
     web_url: Annotated[str | None, means("its address")]
 
 
 class ChangedFile(Struct, frozen=True):
     """A file that the merge request changes."""
 
-    old_path: Annotated[str, means("a changed file's path before, at the newest head that was read")]
-    new_path: Annotated[str, means("its path after")]
+    old_path: Annotated[str, means("a changed file's path before, at the newest head that was read", untrusted=True)]
+    new_path: Annotated[str, means("its path after", untrusted=True)]
     new_file: Annotated[bool, means("whether it is new")]
     renamed_file: Annotated[bool, means("whether it was renamed")]
     deleted_file: Annotated[bool, means("whether it was deleted")]
@@ -178,9 +184,9 @@ class ShownMergeRequest(ShownItem, frozen=True, kw_only=True):
 
     draft: Annotated[bool, means("whether it is a draft")]
     reviewers: Annotated[tuple[str, ...], means("who is asked to review it")]
-    source_branch: Annotated[str | None, means("the branch it comes from")]
-    target_branch: Annotated[str | None, means("the branch it goes to")]
-    head_sha: Annotated[str | None, means("its newest commit")]
+    source_branch: Annotated[str | None, means("the branch it comes from", untrusted=True)]
+    target_branch: Annotated[str | None, means("the branch it goes to", untrusted=True)]
+    head_sha: Annotated[str | None, means("its newest commit", sha=True)]
     merge_status: Annotated[str | None, means("detailed_merge_status of GitLab")]
     merged_by: Annotated[str | None, means("who merged it, or null")]
     merged_at: Annotated[Instant | None, means("when it was merged, or null")]
@@ -189,13 +195,18 @@ class ShownMergeRequest(ShownItem, frozen=True, kw_only=True):
 
 
 class ShowRequest(Struct, frozen=True, kw_only=True):
-    """Which item to show, and which of its discussions: with system notes, only the `last` ones."""
+    """Which item to show, and which of its discussions: with system notes, only the `last` ones.
+
+    `skip` leaves out the newest ones, and `max_tokens` bounds the answer: the newest that fit are shown.
+    """
 
     kind: Kind
     reference: str
     project: str | None = None
     system: bool = False
     last: int | None = None
+    skip: int = 0
+    max_tokens: int | None = None
 
 
 def show_item(app: App, request: ShowRequest) -> ShownIssue | ShownMergeRequest:
@@ -204,20 +215,79 @@ def show_item(app: App, request: ShowRequest) -> ShownIssue | ShownMergeRequest:
     default = app.config.default_project
     with app.reading() as database:
         row_id = resolve(database, request.kind, meant, project=request.project, default=default)
-        return read_item(database, request.kind, row_id, system=request.system, last=request.last)
+        item = read_item(database, request.kind, row_id, system=request.system, last=request.last, skip=request.skip)
+    return item if request.max_tokens is None else fit_item(item, request.max_tokens, request.skip)
 
 
 def read_item(
-    database: Database, kind: Kind, row_id: int, *, system: bool = False, last: int | None = None
+    database: Database, kind: Kind, row_id: int, *, system: bool = False, last: int | None = None, skip: int = 0
 ) -> ShownIssue | ShownMergeRequest:
     """Read an issue or merge request with its discussions."""
     talk = read_conversation(database, kind, row_id)
     threads = _spoken(talk.threads, system=system)
-    chosen = threads if last is None else threads[max(len(threads) - last, 0) :]
+    chosen = threads[: max(len(threads) - skip, 0)]
+    chosen = chosen if last is None else chosen[max(len(chosen) - last, 0) :]
     shared = _shared(talk, chosen, len(threads))
     if isinstance(talk.parent, MergeRequestRow):
         return _merge_request(talk, talk.parent, shared)
     return _issue(talk, talk.parent, shared)
+
+
+Item = TypeVar("Item", bound=ShownItem)
+_LEAST_QUOTED = 120
+"""A text is not cut to fewer characters than this."""
+
+
+def fit_item(item: Item, max_tokens: int, skip: int = 0) -> Item:
+    """Return an item with as many of its newest discussions as the budget allows; a part of one if none fits.
+
+    A long description is cut to a third of the budget. Replies leave out a position that is that of their thread.
+    """
+    description, is_cut = (None, False)
+    if item.description is not None:
+        description, is_cut = excerpt(item.description, max(max_tokens * 4 // 3, _LEAST_QUOTED))
+    bare = replace(item, description=description, discussions=[], truncated=True, next=10**6)
+    if isinstance(bare, ShownMergeRequest):
+        files = fitting(bare.files, max_tokens // 4)
+        is_cut, bare = is_cut or files < len(bare.files), replace(bare, files=bare.files[:files])
+    room = max_tokens - ENVELOPE_TOKENS - answer_tokens(bare)
+    kept: list[ShownDiscussion] = []
+    for thread in reversed(item.discussions):
+        short = _without_repeated_positions(thread)
+        room -= answer_tokens(short) + 1
+        if room < 0:
+            kept += [] if kept else [_part_of(short, room + answer_tokens(short))]
+            break
+        kept.append(short)
+    more = len(kept) < len(item.discussions)
+    is_cut = is_cut or more or any(thread.notes_left_out or thread.notes[0].truncated for thread in kept)
+    return replace(bare, discussions=kept[::-1], truncated=is_cut or None, next=skip + len(kept) if more else None)
+
+
+def _without_repeated_positions(thread: ShownDiscussion) -> ShownDiscussion:
+    first, *replies = thread.notes
+    notes = [replace(note, position=None) if note.position == first.position else note for note in replies]
+    return replace(thread, notes=[first, *notes])
+
+
+def _part_of(thread: ShownDiscussion, room: int) -> ShownDiscussion:
+    """Return the first note of a thread and as many of the last ones as fit; long texts are cut."""
+    first, *replies = thread.notes
+    first, kept = _cut_note(first, room // 3), []
+    room -= answer_tokens(replace(thread, notes=[first], notes_left_out=len(replies)))
+    for note in reversed(replies):
+        short = _cut_note(note, max(room // 2, _LEAST_QUOTED // 4))
+        room -= answer_tokens(short) + 1
+        if room < 0:
+            break
+        kept.append(short)
+    left_out = len(replies) - len(kept)
+    return replace(thread, notes=[first, *reversed(kept)], notes_left_out=left_out or None)
+
+
+def _cut_note(note: ShownNote, tokens: int) -> ShownNote:
+    body, is_cut = excerpt(note.body, max(tokens * 4, _LEAST_QUOTED))
+    return replace(note, body=body, truncated=True) if is_cut else note
 
 
 def _shared(talk: Conversation, threads: list[ShownDiscussion], total: int) -> dict[str, Any]:
@@ -340,9 +410,9 @@ class PostLink(Struct, frozen=True):
     """A link in a post."""
 
     url: Annotated[str, means("a link, normalised")]
-    raw: Annotated[str, means("the link as it was written")]
-    title: Annotated[str | None, means("the title on its card, or null")]
-    description: Annotated[str | None, means("the description on its card, or null")]
+    raw: Annotated[str, means("the link as it was written", untrusted=True)]
+    title: Annotated[str | None, means("the title on its card, or null", untrusted=True)]
+    description: Annotated[str | None, means("the description on its card, or null", untrusted=True)]
 
 
 class BriefPost(Struct, frozen=True):
@@ -351,7 +421,7 @@ class BriefPost(Struct, frozen=True):
     uri: Annotated[str, means("its address")]
     kind: Annotated[str, means("its kind")]
     author: Annotated[str, means("its author")]
-    text: Annotated[str, means("its text")]
+    text: Annotated[str, means("its text", untrusted=True)]
     created_at: Annotated[Instant, means("when it was written")]
     web_url: Annotated[str | None, means("its page")]
 
@@ -369,13 +439,24 @@ class ShownPost(ListedPost, frozen=True, kw_only=True):
     replies: Annotated[list[BriefPost], means("its replies, the oldest first, at most 50")]
     replies_total: Annotated[int, means("how many replies are stored")]
     reposters: Annotated[tuple[str, ...], means("who reposted it")]
+    truncated: Annotated[bool | None, means("true if --max-tokens omitted replies or reposters, or null")] = None
 
 
-def show_post(app: App, reference: str) -> ShownPost:
-    """Return a post with its links and replies."""
+def show_post(app: App, reference: str, max_tokens: int | None = None) -> ShownPost:
+    """Return a post with its links and replies; `max_tokens` bounds the answer."""
     meant = parse_post_reference(reference)
     with app.reading() as database:
-        return read_shown_post(database, resolve_post(database, meant))
+        post = read_shown_post(database, resolve_post(database, meant))
+    return post if max_tokens is None else fit_post(post, max_tokens)
+
+
+def fit_post(post: ShownPost, max_tokens: int) -> ShownPost:
+    """Return a post with as many of its reposters and replies as the budget allows."""
+    people = fitting(post.reposters, max_tokens // 4)
+    bare = replace(post, replies=[], reposters=post.reposters[:people], truncated=True)
+    kept = fitting(post.replies, max_tokens, besides=answer_tokens(bare))
+    is_cut = kept < len(post.replies) or people < len(post.reposters)
+    return replace(bare, replies=post.replies[:kept], truncated=is_cut or None)
 
 
 def read_shown_post(database: Database, post_id: int) -> ShownPost:
@@ -394,6 +475,7 @@ def read_shown_post(database: Database, post_id: int) -> ShownPost:
         replies=[_brief(reply) for reply in view.replies],
         replies_total=view.replies_total,
         reposters=view.reposters,
+        truncated=None,
     )
 
 
@@ -408,7 +490,7 @@ class ShownTopicComment(Struct, frozen=True, kw_only=True):
     in_reply_to: Annotated[int | None, means("the comment that a reply belongs to, or null")]
     author: Annotated[str | None, means("who wrote it")]
     association: Annotated[str | None, means("the author's relation to the repository, or null")]
-    body: Annotated[str, means("its Markdown source")]
+    body: Annotated[str, means("its Markdown source", untrusted=True)]
     answer: Annotated[bool, means("whether it was chosen as the answer")]
     upvotes: Annotated[int, means("votes for it")]
     created_at: Annotated[Instant, means("when it was written")]
@@ -420,16 +502,34 @@ class ShownTopicComment(Struct, frozen=True, kw_only=True):
 class ShownTopic(ListedTopic, frozen=True, kw_only=True):
     """The answer of `lore show topic`."""
 
-    body: Annotated[str | None, means("its Markdown source")]
+    body: Annotated[str | None, means("its Markdown source", untrusted=True)]
     thread: Annotated[list[ShownTopicComment], means("its comments in order, each followed by its replies")]
+    truncated: Annotated[bool | None, means("true if --max-tokens omitted something, or null")] = None
+    next: Annotated[int | None, means("the value for --skip that shows the comments after these, or null")] = None
 
 
-def show_topic(app: App, reference: str, project: str | None = None) -> ShownTopic:
-    """Return a topic with its comments."""
+def show_topic(
+    app: App, reference: str, project: str | None = None, *, skip: int = 0, max_tokens: int | None = None
+) -> ShownTopic:
+    """Return a topic with its comments; `skip` leaves out the first ones, `max_tokens` bounds the answer."""
     meant = parse_topic_reference(reference)
     with app.reading() as database:
         default = app.config.default_project
-        return read_shown_topic(database, resolve_topic(database, meant, project=project, default=default))
+        topic = read_shown_topic(database, resolve_topic(database, meant, project=project, default=default))
+    topic = replace(topic, thread=topic.thread[skip:])
+    return topic if max_tokens is None else fit_topic(topic, max_tokens, skip)
+
+
+def fit_topic(topic: ShownTopic, max_tokens: int, skip: int = 0) -> ShownTopic:
+    """Return a topic with as many of its comments as the budget allows; long texts are cut to a third of it."""
+    longest = max(max_tokens * 4 // 3, _LEAST_QUOTED)
+    body, is_cut = (None, False) if topic.body is None else excerpt(topic.body, longest)
+    comments = [replace(comment, body=excerpt(comment.body, longest)[0]) for comment in topic.thread]
+    bare = replace(topic, body=body, thread=[], truncated=True, next=10**6)
+    kept = fitting(comments, max_tokens, besides=answer_tokens(bare))
+    more = kept < len(comments)
+    is_cut = is_cut or more or any(new.body != old.body for new, old in zip(comments, topic.thread, strict=True))
+    return replace(bare, thread=comments[:kept], truncated=is_cut or None, next=skip + kept if more else None)
 
 
 def read_shown_topic(database: Database, row_id: int) -> ShownTopic:

@@ -149,8 +149,13 @@ def run_until_signalled(work: Coroutine[Any, Any, T], fate: str = "everything fe
     """Run a coroutine; SIGINT and SIGTERM cancel it, so that its run is closed, and the command exits with 130."""
     import asyncio
     import signal
+    import threading
 
     from tidelore.core.signals import heard
+
+    if threading.current_thread() is not threading.main_thread():
+        # Signals reach the main thread only, whose program handles them.
+        return asyncio.run(work)
 
     async def supervised() -> T:
         task = asyncio.ensure_future(work)

@@ -66,7 +66,7 @@ def file_history_command(ctx: click.Context, /, **wanted: Any) -> Output:
     request = FileRequest(follow=not wanted.pop("alone"), **wanted)
     story = file_history(invocation.app(), request)
     items = [only_fields(item, chosen) for item in story.items]
-    data = only_fields(story, frozenset(story.__struct_fields__)) | {"items": items}
+    data = only_fields(story, frozenset(story.__struct_fields__), items=items)
     return Output(data, () if invocation.choices.robot else _story_lines(story, discussions=request.discussions))
 
 

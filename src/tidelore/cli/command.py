@@ -9,12 +9,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tidelore.app.wiring import App, load_settings
 from tidelore.core.clock import SystemClock
+
+if TYPE_CHECKING:
+    from tidelore.app.reading.refreshing import Freshness
 
 GROUPS = frozenset({"accounts", "cursors", "feedback", "list", "poll", "show", "sources", "stream", "sync-runs"})
 
@@ -32,12 +35,14 @@ class Choices:
         self.config: str | None = None
         self.db: str | None = None
         self.robot = robot
+        self.full = False
         self.color = True
         self.verbose = verbose
         self.quiet = False
         self.seam = seam
         self.started = SystemClock().monotonic()
         self.synced_at: int | None = None
+        self.freshness: Freshness | None = None
 
     def note_synced(self, synced_at: int | None) -> None:
         """Remember the end of the last successful sync, for `meta.synced_at`."""
@@ -98,6 +103,7 @@ def global_options() -> list[click.Parameter]:
             help="Database file or postgresql:// URL (also LORE_DB).",
         ),
         _flag("--robot", "robot", "Print one JSON document on stdout."),
+        _flag("--full", "full", "With --robot: include empty fields and commit SHAs."),
         _flag("--no-color", "color", "Disable colours (also NO_COLOR)."),
         _flag("-v/--verbose", "verbose", "Log every request to stderr and show tracebacks."),
         _flag("-q/--quiet", "quiet", "Hide progress."),
@@ -106,6 +112,31 @@ def global_options() -> list[click.Parameter]:
 
 def _flag(names: str, target: str, text: str) -> click.Option:
     return click.Option(names.split("/"), is_flag=True, expose_value=False, callback=_set(target), help=text)
+
+
+def freshness_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of commands that can refresh what they show."""
+    wait = click.option("--max-wait", metavar="DURATION", default="10s", help="With --max-age: wait at most this long.")
+    age = click.option("--max-age", metavar="DURATION", help="Refresh it first if it is older, such as 5m.")
+    return age(wait(function))
+
+
+def refresh_first(invocation: Invocation, wanted: dict[str, Any], reference: str | None, project: str | None) -> None:
+    """Take --max-age and --max-wait out of the options; refresh the item if it is too old. `meta` says its age."""
+    max_age, max_wait = wanted.pop("max_age"), wanted.pop("max_wait")
+    if max_age is None:
+        return
+    from tidelore.app.reading.refreshing import be_fresh
+    from tidelore.core.errors import UserError
+    from tidelore.core.references import parse_duration
+
+    if reference is None:
+        raise UserError("--max-age needs REF", fix="name an item, or run `lore sync` first")
+    bounds = parse_duration(max_age, "--max-age"), parse_duration(max_wait, "--max-wait")
+    found = be_fresh(invocation.app(), reference, project, *bounds)
+    invocation.choices.freshness = found
+    if found.problem and not invocation.choices.robot and not invocation.choices.quiet:
+        click.echo(f"note: {found.problem}; showing the stored version", err=True)
 
 
 class LoreCommand(click.Command):
@@ -118,7 +149,9 @@ class LoreCommand(click.Command):
         super().__init__(*args, **kwargs)
         self.example = example
         self.answer = answer
-        self.params.extend(global_options())
+        # A few commands have a `--full` that means a full reading; there the global one stands before the command.
+        own = {name for parameter in self.params for name in parameter.opts}
+        self.params.extend(option for option in global_options() if not own & set(option.opts))
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the example below the options."""

@@ -35,6 +35,7 @@ COMMANDS = {
     "console": ("tidelore.cli.service:console_command", "Run the service with a live dashboard."),
     "serve": ("tidelore.cli.serve:serve_command", "Serve a web page to read and search the local copy."),
     "top": ("tidelore.cli.service:top_command", "Monitor a running service (read-only)."),
+    "mcp": ("tidelore.cli.reading.mcp:mcp_command", "Serve agents over the Model Context Protocol (MCP)."),
     "stream": ("tidelore.cli.poll:stream_command", "Stream new Bluesky posts."),
     "accounts": ("tidelore.cli.accounts:accounts_command", "Manage followed Bluesky accounts."),
     "generate-docs": ("tidelore.cli.sync:generate_docs_command", "Update the search documents of changed items."),
@@ -44,18 +45,50 @@ COMMANDS = {
     "list": ("tidelore.cli.lists:list_command", "List issues, merge requests, topics or posts."),
     "show": ("tidelore.cli.show:show_command", "Show one issue, merge request, topic or post."),
     "search": ("tidelore.cli.search:search_command", "Search issues, merge requests, discussions and posts."),
+    "threads": (
+        "tidelore.cli.reading.threads:threads_command",
+        "List review threads and discussions, newest note first.",
+    ),
+    "context": (
+        "tidelore.cli.reading.context:context_command",
+        "Show what matters about an issue, merge request or topic, within a budget.",
+    ),
+    "changes": (
+        "tidelore.cli.reading.changes:changes_command",
+        "List what changed in the local copy, newest change first.",
+    ),
+    "digest": (
+        "tidelore.cli.reading.changes:digest_command",
+        "Summarise what happened since yesterday, and what waits for you.",
+    ),
+    "open": (
+        "tidelore.cli.reading.coverage:open_command",
+        "Open an issue, merge request, topic or post in the browser.",
+    ),
     "trending": ("tidelore.cli.activity:trending_command", "List the most shared links."),
     "count": ("tidelore.cli.count:count_command", "Count issues, merge requests and what belongs to them."),
     "similar": (
         "tidelore.cli.search:similar_command",
         "Find threads similar to an issue, merge request, topic or post.",
     ),
+    "duplicates": (
+        "tidelore.cli.reading.duplicates:duplicates_command",
+        "Find open issues that may describe the same thing.",
+    ),
     "file-history": (
         "tidelore.cli.activity:file_history_command",
         "List the merge requests that changed a file, newest first.",
     ),
+    "why": (
+        "tidelore.cli.reading.why:why_command",
+        "Show the merge request and the discussion behind a line of code.",
+    ),
     "status": ("tidelore.cli.status:status_command", "Show the service, its jobs, pending work and recent runs."),
     "sync-status": ("tidelore.cli.sync_status:sync_status_command", "Show how far each list has been read."),
+    "coverage": (
+        "tidelore.cli.reading.coverage:coverage_command",
+        "Show how complete the copy is, and what reading the rest would cost.",
+    ),
     "sync-runs": ("tidelore.cli.status:sync_runs_command", "List sync runs, newest first."),
     "sources": ("tidelore.cli.setup:sources_command", "List the configured hosts and their projects with their ids."),
     "cursors": ("tidelore.cli.sync_status:cursors_command", "List, show or reset reading positions."),
@@ -68,7 +101,7 @@ COMMANDS = {
     "simulate": ("tidelore_world.demo.simulate:command", "Serve a simulated GitLab, GitHub and Bluesky."),
     "robot-docs": (
         "tidelore.cli.robot_docs:robot_docs_command",
-        "Describe all commands, options, errors and exit codes as JSON.",
+        "Describe commands, options, errors and exit codes as JSON.",
     ),
     "completions": ("tidelore.cli.main:completions_command", "Print a shell completion script."),
 }

@@ -182,7 +182,7 @@ def search_command(ctx: click.Context, /, words: tuple[str, ...], **wanted: Any)
         open_page(page.items[0].web_url if page.items else None)
     if robot:
         items = [only_fields(item, chosen) for item in page.items]
-        return Output(only_fields(page, frozenset(page.__struct_fields__)) | {"items": items})
+        return Output(only_fields(page, frozenset(page.__struct_fields__), items=items))
     if page.notice and not invocation.choices.quiet:
         click.echo(f"note: {page.notice}", err=True)
     return Output(page, result_lines(page))

@@ -20,12 +20,16 @@ from tidelore.app.showing import (
     show_post,
     show_topic,
 )
-from tidelore.cli.command import LoreCommand, LoreGroup, global_options, invocation_of
+from tidelore.cli.command import LoreCommand, LoreGroup, freshness_options, global_options, invocation_of, refresh_first
 from tidelore.cli.output.posts import post_lines
 from tidelore.cli.output.render import Output, choose_fields, only_fields, open_page
 from tidelore.cli.output.table import page_columns
 from tidelore.cli.output.topics import topic_lines
 from tidelore.core.references import Kind
+
+_MAX_TOKENS = click.option(
+    "--max-tokens", type=click.IntRange(256), help="With --robot: limit the answer to this number of tokens."
+)
 
 
 @click.command(
@@ -35,12 +39,20 @@ from tidelore.core.references import Kind
     answer=ShownPost,
 )
 @click.argument("reference", metavar="REF")
+@_MAX_TOKENS
 @click.option("--fields", metavar="A,B", help="Only these fields in JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.option("--open", "in_browser", is_flag=True, help="Also open it in the browser.")
 @click.pass_context
 def post_command(
-    ctx: click.Context, /, reference: str, *, fields: str | None, as_json: bool, in_browser: bool
+    ctx: click.Context,
+    /,
+    reference: str,
+    *,
+    max_tokens: int | None,
+    fields: str | None,
+    as_json: bool,
+    in_browser: bool,
 ) -> Output:
     """Show a Bluesky post with its links and replies.
 
@@ -49,7 +61,7 @@ def post_command(
     invocation = invocation_of(ctx)
     invocation.choices.robot |= as_json
     chosen = choose_fields(fields, ShownPost)
-    post = show_post(invocation.app(), reference)
+    post = show_post(invocation.app(), reference, max_tokens if invocation.choices.robot else None)
     if in_browser:
         open_page(post.web_url)
     return Output(only_fields(post, chosen), () if invocation.choices.robot else post_lines(post, page_columns()))
@@ -58,12 +70,23 @@ def post_command(
 @click.command("topic", cls=LoreCommand, example="lore show topic 'owner/repo#12'", answer=ShownTopic)
 @click.argument("reference", metavar="REF")
 @click.option("-p", "--project", metavar="PATH", help="Project (path or unambiguous ending).")
+@click.option("--skip", type=click.IntRange(0), default=0, help="Leave out the first comments (see `data.next`).")
+@_MAX_TOKENS
 @click.option("--fields", metavar="A,B", help="Only these fields in JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.option("--open", "in_browser", is_flag=True, help="Also open it in the browser.")
 @click.pass_context
 def topic_command(
-    ctx: click.Context, /, reference: str, *, project: str | None, fields: str | None, as_json: bool, in_browser: bool
+    ctx: click.Context,
+    /,
+    reference: str,
+    *,
+    project: str | None,
+    skip: int,
+    max_tokens: int | None,
+    fields: str | None,
+    as_json: bool,
+    in_browser: bool,
 ) -> Output:
     """Show a topic (a GitHub Discussion) with its comments.
 
@@ -73,7 +96,8 @@ def topic_command(
     invocation = invocation_of(ctx)
     invocation.choices.robot |= as_json
     chosen = choose_fields(fields, ShownTopic)
-    topic = show_topic(invocation.app(), reference, project)
+    budget = max_tokens if invocation.choices.robot else None
+    topic = show_topic(invocation.app(), reference, project, skip=skip, max_tokens=budget)
     if in_browser:
         open_page(topic.web_url)
     return Output(only_fields(topic, chosen), () if invocation.choices.robot else topic_lines(topic, page_columns()))
@@ -96,10 +120,15 @@ show_command.add_command(topic_command)
 
 
 def _shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    options = [
+    options: list[Callable[..., Any]] = [
         click.argument("reference", metavar="REF"),
         click.option("-p", "--project", metavar="PATH", help="Project (path or unambiguous ending)."),
         click.option("--system", is_flag=True, help="Include system notes."),
+        click.option(
+            "--skip", type=click.IntRange(0), default=0, help="Leave out the newest discussions (see `data.next`)."
+        ),
+        _MAX_TOKENS,
+        freshness_options,
         click.option("--notes", "last", type=click.IntRange(0), metavar="N", help="Show only the last N discussions."),
         click.option("--fields", metavar="A,B", help="Only these fields in JSON."),
         click.option("--json", "as_json", is_flag=True, help="Same as --robot."),
@@ -146,16 +175,23 @@ def _show(
     system: bool,
     files: bool,
     last: int | None,
+    skip: int,
+    max_tokens: int | None,
     fields: str | None,
     as_json: bool,
     in_browser: bool,
+    **age: Any,
 ) -> Output:
     from tidelore.cli.output.conversations import item_lines
 
     invocation = invocation_of(ctx)
     invocation.choices.robot |= as_json
     chosen = choose_fields(fields, ShownMergeRequest if kind == "mr" else ShownIssue)
-    request = ShowRequest(kind=kind, reference=reference, project=project, system=system, last=last)
+    refresh_first(invocation, age, reference, project)
+    budget = max_tokens if invocation.choices.robot else None
+    request = ShowRequest(
+        kind=kind, reference=reference, project=project, system=system, last=last, skip=skip, max_tokens=budget
+    )
     item = show_item(invocation.app(), request)
     if in_browser:
         open_page(item.web_url)

@@ -133,6 +133,7 @@ class Host(Section, frozen=True):
     name: Name
     base_url: Name
     token_env: Variable = ""
+    login: str = ""
     include_archived: bool = False
 
     @property

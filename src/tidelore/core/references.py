@@ -44,6 +44,16 @@ _DURATION = r"(\d{1,6})([mhdw])"
 _DATE = r"\d{4}-\d\d-\d\d"
 
 
+def parse_duration(text: str, option: str) -> float:
+    """Parse a duration in seconds, or raise UserError with the accepted forms."""
+    match = re.fullmatch(r"(\d{1,6})([smhd])", text)
+    if match is None:
+        raise UserError(
+            f"invalid value for {option}: {text!r}", fix="use a duration such as 30s, 5m, 2h or 1d", value=text
+        )
+    return int(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[match[2]]
+
+
 def parse_since(text: str, now_ms: int) -> int:
     """Parse a time, or raise UserError with the accepted forms."""
     match = re.fullmatch(_DURATION, text)

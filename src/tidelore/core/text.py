@@ -53,9 +53,27 @@ def without_hidden(text: str) -> str:
     return _MISPLACED.sub("", _HIDDEN.sub("", text))
 
 
+def estimate_tokens(text: str) -> int:
+    """Return about how many tokens a language model counts: four ASCII characters to a token, one of any others."""
+    if text.isascii():
+        return -(-len(text) // 4)
+    plain = sum(character < "\x80" for character in text)
+    return -(-plain // 4) + len(text) - plain
+
+
 def one_line(text: str) -> str:
     """Return harmless text on one line."""
     return " ".join(harmless(text).split())
+
+
+def excerpt(text: str, characters: int) -> tuple[str, bool]:
+    """Return the beginning of a text without invisible characters, cut between words, and whether it was cut."""
+    whole = without_hidden(text).strip()
+    if len(whole) <= characters:
+        return whole, False
+    kept = whole[: characters - 1]
+    space = max(kept.rfind(" "), kept.rfind("\n"))
+    return f"{(kept[:space] if space > characters // 2 else kept).rstrip()}…", True
 
 
 def shorten(text: str, columns: int) -> str:

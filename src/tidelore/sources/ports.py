@@ -35,10 +35,12 @@ Auth = Callable[[str], tuple[str, str]]
 
 
 class Greeting(Struct, frozen=True):
-    """The result of a connection check: a text for people, and the difference between the host's clock and ours."""
+    """The result of a connection check: a text for people, the difference between the host's clock and ours, and our
+    login if the host reports it."""
 
     text: str
     skew_seconds: int = 0
+    login: str | None = None
 
 
 def skew_of(response: Response, now_ms: int) -> int:

@@ -57,11 +57,12 @@ async def examine(
     opening: AbstractAsyncContextManager[ProjectSource],
     host: Host,
     check: Callable[[str, int], None],
+    on_login: Callable[[str], None] = lambda _login: None,
 ) -> list[Finding]:
     """Check the credentials for a host, and each configured project and group.
 
     `check` raises RemoteError when a configured name does not belong to the project that is stored under it. It is
-    called where names belong to projects.
+    called where names belong to projects. `on_login` is called with our login if the host reports it.
     """
     findings: list[Finding] = []
     subject = f"{host.name} ({host.base_url})"
@@ -69,6 +70,8 @@ async def examine(
         async with opening as source:
             greeting = await source.greet()
             findings.append(Finding(subject, True, greeting.text))
+            if greeting.login is not None:
+                on_login(greeting.login)
             findings += [await _project(source, configured, host, check) for configured in host.configured]
             findings += [await _group(source, group, host) for group in host.mirrored.groups]
             findings += _clock(subject, greeting)

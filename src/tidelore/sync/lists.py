@@ -259,8 +259,9 @@ class ListReading(Struct):
         intake = Intake(writer, shop.clock.now_ms, shop.seam, self._tell)
         self.report.links, self.report.tally, self.counted = writer.links, intake.tally, Tally()
         overlap, backfill = self._span()
-        known = writer.load()
-        tell_scan("incremental_scan_started" if known.complete else "incremental_scan_backfill", writer.scope)
+        if target.source.feeds:
+            is_known = writer.load().complete
+            tell_scan("incremental_scan_started" if is_known else "incremental_scan_backfill", writer.scope)
         newest_first = target.is_topics or (
             target.has_parents and target.source.resources[target.resource].newest_first
         )
@@ -274,7 +275,8 @@ class ListReading(Struct):
         except TimeIsUp:
             self.report.list_left = True
         else:
-            tell_scan("incremental_scan_completed", writer.scope, intake.tally)
+            if target.source.feeds:
+                tell_scan("incremental_scan_completed", writer.scope, intake.tally)
         finally:
             self.report.requests += timed.requests
         self.report.home, self.report.server_at, self.report.opened_at = project, intake.server_at, timed.opened_at

@@ -208,7 +208,7 @@ def test_robot_mode_gives_the_first_screen_with_the_documented_fields(
 
     config = tmp_path / "config.toml"
     config.write_text(SETTINGS)
-    assert main(["--robot", name, "--config", str(config), "--db", copy.address]) == 0
+    assert main(["--robot", "--full", name, "--config", str(config), "--db", copy.address]) == 0
     data = json.loads(capsys.readouterr().out)["data"]
     compare("top", data)
     assert [source["name"] for source in data["sources"]] == ["bluesky", "github", "gitlab"]

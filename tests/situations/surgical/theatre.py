@@ -22,7 +22,7 @@ def operate(bench: Bench, *argv: str, seam: Crashpoint = no_seam) -> Outcome:
     bench.read()
     where = () if "--retry-failed" in argv or "-p" in argv else ("-p", PROJECT)
     places = ["--config", str(bench.config), "--db", str(bench.db)]
-    code = main(["sync", *argv, *where, "--robot", *places], seam=seam)
+    code = main(["--full", "sync", *argv, *where, "--robot", *places], seam=seam)
     return Outcome(code, *bench.read())
 
 

@@ -51,6 +51,7 @@ HOST = f"""
 name = "hub"
 base_url = "https://ghe.example.com/api/v3"
 token_env = "HUB_TOKEN"
+login = "mira"
 app_id = 7
 installation_id = 8
 private_key_file = "~/app.pem"
@@ -112,7 +113,15 @@ def test_host_repository_and_settings_agree_on_names_and_types() -> None:
     assert settings.pop("shares_numbers") is bool, "derived from the kind of the host"
     assert fields(GitHubRepo) == settings
     assert {name: host[name] for name in settings} == settings
-    alone = {"base_url", "token_env", "app_id", "installation_id", "private_key_file", "write_interval_seconds"}
+    alone = {
+        "base_url",
+        "token_env",
+        "login",
+        "app_id",
+        "installation_id",
+        "private_key_file",
+        "write_interval_seconds",
+    }
     assert set(host) - set(settings) == alone | {"repos", "orgs", "include_archived"}
 
 

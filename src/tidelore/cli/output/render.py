@@ -1,25 +1,26 @@
 """Print what a command returns: lines for people, the robot envelope for programs, and errors.
 
-Robot mode prints exactly one JSON document on stdout: `{ok, data, meta}` or `{ok, error, meta}`. Also opens web
-pages in the browser; addresses that are not http(s) are refused.
+Robot mode prints exactly one JSON document on stdout: `{ok, data, meta}` or `{ok, error, meta}`. `data` is in its short
+form unless `--full` is given, and `meta.untrusted` names the fields that hold other people's text. Also opens web pages
+in the browser; addresses that are not http(s) are refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import click
 import msgspec
 from msgspec import Struct
 
 from tidelore import __version__
-from tidelore.app.answers import encode_hook
+from tidelore.app.answers import ChosenFields, robot_form
 from tidelore.cli.command import Choices, Invocation
 from tidelore.cli.output.table import on_terminal
 from tidelore.core.clock import SystemClock, describe_age, format_instant
 from tidelore.core.errors import NotFound, TideloreError, UserError
-from tidelore.core.text import harmless, without_hidden
+from tidelore.core.text import harmless
 
 
 class Output(Struct):
@@ -34,11 +35,14 @@ def render_output(answer: Output, invocation: Invocation, command: str) -> int:
     """Print an answer and return the exit code."""
     choices = invocation.choices
     if choices.robot:
+        data, untrusted = robot_form(answer.data, full=choices.full)
+        document: dict[str, Any] = {"ok": answer.error is None}
         if answer.error is not None:
-            document = {"ok": False, "error": _error(answer.error), "data": answer.data}
-        else:
-            document = {"ok": True, "data": answer.data}
-        _print_json({**document, "meta": _meta(choices, command)})
+            document["error"] = _clean_error(answer.error)
+        meta = _meta(choices, command)
+        if untrusted:
+            meta["untrusted"] = untrusted
+        _print_json({**document, "data": data, "meta": meta})
     else:
         for line in answer.lines:
             click.echo(line, color=_color(choices))
@@ -50,7 +54,7 @@ def render_output(answer: Output, invocation: Invocation, command: str) -> int:
 def render_error(error: TideloreError, choices: Choices, command: str) -> int:
     """Print an error and return its exit code."""
     if choices.robot:
-        _print_json({"ok": False, "error": _error(error), "meta": _meta(choices, command)})
+        _print_json({"ok": False, "error": _clean_error(error), "meta": _meta(choices, command)})
     else:
         _print_error(error, choices)
     return error.exit_code
@@ -88,9 +92,10 @@ def choose_fields(text: str | None, shape: type[Struct]) -> frozenset[str]:
     return chosen
 
 
-def only_fields(item: Struct, chosen: frozenset[str]) -> dict[str, Any]:
-    """Return the chosen fields of a Struct."""
-    return {name: getattr(item, name) for name in item.__struct_fields__ if name in chosen}
+def only_fields(item: Struct, chosen: frozenset[str], **instead: Any) -> ChosenFields:
+    """Return the chosen fields of a Struct; `instead` replaces some of their values."""
+    values = {name: getattr(item, name) for name in item.__struct_fields__ if name in chosen}
+    return ChosenFields(type(item), values | instead)
 
 
 def plural(count: int, noun: str) -> str:
@@ -102,43 +107,36 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
-def _error(error: TideloreError) -> dict[str, Any]:
-    return {
+def _clean_error(error: TideloreError) -> dict[str, Any]:
+    """Return an error as JSON values; all its fields are present, and hold no invisible characters."""
+    fields = {
         "code": error.code,
         "message": error.message,
         "details": error.details,
         "retryable": error.retryable,
         "fix": error.fix,
     }
+    return cast("dict[str, Any]", robot_form(fields, full=True).value)
 
 
 def _meta(choices: Choices, command: str) -> dict[str, Any]:
     elapsed = (SystemClock().monotonic() - choices.started) * 1000
+    fresh = choices.freshness
+    age: dict[str, Any] = {} if fresh is None else {"age_seconds": fresh.age_seconds, "refreshed": fresh.refreshed}
+    if fresh is not None and fresh.problem:
+        age["refresh_error"] = fresh.problem
     return {
         "command": command,
         "version": __version__,
         "elapsed_ms": round(elapsed),
         "synced_at": instant(choices.synced_at),
+        **age,
     }
 
 
 def _print_json(document: dict[str, Any]) -> None:
-    encoded = msgspec.json.encode(document, enc_hook=encode_hook)
-    if not encoded.isascii() or b"\\u00" in encoded:
-        encoded = msgspec.json.encode(_without_hidden(msgspec.json.decode(encoded)))
     # Written as bytes: JSON is UTF-8 regardless of the terminal's encoding.
-    click.echo(encoded)
-
-
-def _without_hidden(value: Any) -> Any:
-    """Return a JSON value without invisible characters, which could carry hidden instructions for agents."""
-    if isinstance(value, str):
-        return without_hidden(value)
-    if isinstance(value, list):
-        return [_without_hidden(item) for item in value]
-    if isinstance(value, dict):
-        return {name: _without_hidden(item) for name, item in value.items()}
-    return value
+    click.echo(msgspec.json.encode(document))
 
 
 def _print_error(error: TideloreError, choices: Choices) -> None:

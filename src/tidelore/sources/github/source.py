@@ -127,7 +127,8 @@ class GitHubSource:
             app, response = await self._client.app()
             # Only a request with the installation's token shows its rate limit, and that the installation exists.
             response = await self._client.rate_limit()
-            parts = [f"signed in as {app.slug}[bot]", "an installation of a GitHub App"]
+            self._login = f"{app.slug}[bot]"
+            parts = [f"signed in as {self._login}", "an installation of a GitHub App"]
         elif self._signed_in == "token":
             who, response = await self._viewer()
             parts = [f"signed in {who}", *describe_token(response)]
@@ -136,7 +137,7 @@ class GitHubSource:
             parts = ["reachable without a token"]
         if self._client.remaining is not None:
             parts.append(f"{self._client.remaining:,} requests left")
-        return Greeting(", ".join(parts), skew_of(response, self._clock.now_ms()))
+        return Greeting(", ".join(parts), skew_of(response, self._clock.now_ms()), self._login)
 
     async def login(self) -> str | None:
         """Return the login under which our comments appear, requested once; None if the server does not report it."""
@@ -162,6 +163,7 @@ class GitHubSource:
                 raise
             # The token of an installation (such as a workflow gets) is valid but belongs to no user.
             return "with the token of a GitHub App", await self._client.rate_limit()
+        self._login = user.login
         return f"as {user.login}", response
 
     async def resolve(self, configured: Repo) -> ProjectRecord:

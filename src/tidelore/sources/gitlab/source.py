@@ -62,15 +62,16 @@ class GitLabSource:
         """Return our login, the clock difference, and the remaining requests of the rate limit."""
         if self._signed_in:
             user, response = await self._client.user()
-            parts = [f"signed in as {user.username}"]
+            parts, login = [f"signed in as {user.username}"], user.username
         else:
+            login = None
             response = await self._client.greet()
             parts = ["reachable without a token"]
         if self._client.remaining is not None:
             parts.append(f"{self._client.remaining:,} requests left")
         await self._graphql.probe()
         parts.append(self._path)
-        return Greeting(", ".join(parts), skew_of(response, self._clock.now_ms()))
+        return Greeting(", ".join(parts), skew_of(response, self._clock.now_ms()), login)
 
     async def login(self) -> str | None:
         """Return our username, requested once; None without a token."""

@@ -8,7 +8,7 @@ waiting statements give up at once and no new wait begins; it may be called from
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -77,6 +77,11 @@ SCHEMA_RECORD = ("version", "description", "checksum", "applied_at")
 """The columns of `schema_version` by which our databases are recognised."""
 
 
+Flush = Callable[["Transaction", Collection[Row]], None]
+"""Writes what was gathered during a transaction, as its last statements: locks that it takes are held briefly, and no
+other lock is taken after them."""
+
+
 class Lists(Protocol):
     """How lists of integers or texts are compared in this dialect."""
 
@@ -124,6 +129,10 @@ class Transaction(Lists, Protocol):
 
     def change(self, sql: str, params: Params | None = None) -> int:
         """Run one statement and return how many rows it changed."""
+        ...
+
+    def gathered(self, flush: Flush) -> set[Row]:
+        """Return a set of rows, the same for every call in this transaction, which `flush` gets before the commit."""
         ...
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from tidelore.core.errors import DatabaseUnreachable, DatabaseUnusable, IntegrityError, StorageFailed, UserError
 from tidelore.core.extras import extra_missing
-from tidelore.store.database.port import BRIEF_SECONDS, Limits, Params, Patience, Row
+from tidelore.store.database.port import BRIEF_SECONDS, Flush, Limits, Params, Patience, Row
 
 try:
     import psycopg
@@ -60,6 +60,7 @@ class PostgresDatabase:
         self._patience = patience or Patience()
         self._limits = self._patience.limits or Limits()
         self._within = 0
+        self._gathered: dict[Flush, set[Row]] = {}
         self._closed = False
         self._brief = False
         with self._translated():
@@ -79,11 +80,19 @@ class PostgresDatabase:
             self._within += 1
             try:
                 yield self
+                if self._within == 1:
+                    for flush, rows in self._gathered.items():
+                        flush(self, rows)
             finally:
                 self._within -= 1
+                if not self._within:
+                    self._gathered.clear()
             if self._connection.closed:
                 # In this case the driver does not commit and does not raise an error either.
                 raise psycopg.OperationalError("the connection was lost before the commit")
+
+    def gathered(self, flush: Flush) -> set[Row]:
+        return self._gathered.setdefault(flush, set())
 
     def _begin(self, stack: ExitStack) -> None:
         self._hurry()

@@ -22,7 +22,7 @@ import apsw
 import msgspec
 
 from tidelore.core.errors import DatabaseUnusable, IntegrityError, NotFound, StorageFailed, TideloreError
-from tidelore.store.database.port import SCHEMA_RECORD, Params, Patience, Row, foreign_database
+from tidelore.store.database.port import SCHEMA_RECORD, Flush, Params, Patience, Row, foreign_database
 
 SIZES = (16, 4, 1)
 """The numbers of rows one statement may insert. Only a few sizes, so that prepared statements are reused."""
@@ -93,6 +93,7 @@ class SqliteDatabase:
         self.path = path
         self._patience = patience or Patience()
         self._translated = Translation(path)
+        self._gathered: dict[Flush, set[Row]] = {}
         try:
             if not os.path.exists(path):
                 if not create:
@@ -140,6 +141,8 @@ class SqliteDatabase:
             self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield self
+            for flush, rows in self._gathered.items():
+                flush(self, rows)
             with self._translated:
                 self._connection.execute("COMMIT")
         except BaseException:
@@ -147,6 +150,11 @@ class SqliteDatabase:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
+        finally:
+            self._gathered.clear()
+
+    def gathered(self, flush: Flush) -> set[Row]:
+        return self._gathered.setdefault(flush, set())
 
     def execute(self, sql: str, params: Params | None = None) -> list[Row]:
         with self._translated:

@@ -3,6 +3,7 @@
 Tables `dirty_sources` and `documents`. A mark is written in the transaction of the change it belongs to, so no change
 is missed; marking twice has no effect. A deleted source is marked too, because its document must be deleted. A document
 whose content is unchanged is not written again, so its index entries and vectors are kept. Does not compose text.
+A mark also notes the change of its item in `changes`, except when all sources are marked at once.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tidelore.core.model import Document
 from tidelore.core.words import bigrams_of
 from tidelore.engine.lease import Lease
 from tidelore.store.database.port import Database, Transaction
+from tidelore.store.mirror.changes import note_changes
 from tidelore.store.mirror.kinds import ParentKind
 from tidelore.store.reading.vocabulary import add_words, remove_words, words_of
 from tidelore.store.work.leases import writing
@@ -53,13 +55,17 @@ def mark_parents(tx: Transaction, kind: ParentKind, parents: Iterable[int], now_
     """Mark parents and their discussions, whose documents contain the parent's title, labels and state."""
     ids = list(parents)
     mark_rows(tx, SOURCE_TYPES[kind.table], kind.table, ids, now_ms)
-    mark_rows(tx, "discussion", "discussions", ids, now_ms, column=kind.column)
+    _mark_where(tx, "discussion", "discussions", kind.column, ids, now_ms)
 
 
-def mark_rows(
-    tx: Transaction, source_type: str, table: str, ids: Iterable[int], now_ms: int, *, column: str = "id"
-) -> None:
+def mark_rows(tx: Transaction, source_type: str, table: str, ids: Iterable[int], now_ms: int) -> None:
     """Mark sources that are rows of a table, in a single statement."""
+    chosen = list(ids)
+    note_changes(tx, source_type, chosen, now_ms)
+    _mark_where(tx, source_type, table, "id", chosen, now_ms)
+
+
+def _mark_where(tx: Transaction, source_type: str, table: str, column: str, ids: Iterable[int], now_ms: int) -> None:
     tx.execute(
         "INSERT INTO dirty_sources (source_type, source_id, queued_at)"
         f" SELECT :type, id, :now FROM {table} WHERE {column} {tx.among('ids')}{_AGAIN}",
@@ -69,6 +75,8 @@ def mark_rows(
 
 def mark(tx: Transaction, source_type: str, ids: Iterable[int], now_ms: int) -> None:
     """Mark sources by id, whether or not they still exist."""
+    ids = list(ids)
+    note_changes(tx, source_type, ids, now_ms)
     tx.execute_rows(
         f"INSERT INTO dirty_sources (source_type, source_id, queued_at) VALUES (:type, :id, :now){_AGAIN}",
         ("type", "id", "now"),

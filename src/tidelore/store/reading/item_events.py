@@ -1,9 +1,12 @@
-"""Reads the events of one issue or merge request, and where its review threads stand in the diff.
+"""Reads the events of one issue or merge request, where its review threads stand in the diff, its age in the copy, and
+items that it names.
 
 Every query starts at the parent and uses an index, so its cost is that of this conversation. Writes nothing.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -67,3 +70,48 @@ def read_thread_contexts(database: Database, kind: Kind, parent_id: int) -> list
     for row in rows:
         first.setdefault(row[0], ThreadContextRow(*row))
     return list(first.values())
+
+
+def current_at(database: Database, kind: Kind, item_id: int) -> int:
+    """Return when the copy of an item was last known to be current: when it was read, or the list it is in."""
+    table = FAMILIES[kind].table
+    ((seen, project_id),) = database.read(
+        f"SELECT last_seen_at, project_id FROM {table} WHERE id = :id", {"id": item_id}
+    )
+    names = ("issues",) if kind == "issue" else ("merge_requests", "pulls")
+    rows = database.read(
+        "SELECT surface, polled_at FROM cursors WHERE project_id = :project_id AND polled_at IS NOT NULL"
+        " AND reading IS NULL",
+        {"project_id": project_id},
+    )
+    polled = [at for surface, at in rows if surface.rpartition(".")[2] in names]
+    return max(int(seen), *polled) if polled else int(seen)
+
+
+class LinkedRow(NamedTuple):
+    """An issue, merge request or topic that a text names."""
+
+    kind: str
+    project: str
+    iid: int
+    references_full: str | None
+    references_short: str | None
+    title: str
+    state: str
+
+
+def find_numbered(database: Database, path: str, iid: int) -> list[LinkedRow]:
+    """Return the live issue, merge request and topic with this number in a project, by its path."""
+    found = []
+    for kind, table, references in (
+        ("issue", "issues", "t.references_full, t.references_short"),
+        ("mr", "merge_requests", "t.references_full, t.references_short"),
+        ("topic", "topics", "NULL, NULL"),
+    ):
+        rows = database.read(
+            f"SELECT p.path, t.iid, {references}, t.title, t.state FROM projects p CROSS JOIN {table} t"
+            " WHERE p.path = :path AND t.project_id = p.id AND t.iid = :iid AND t.deleted_at IS NULL",
+            {"path": path, "iid": iid},
+        )
+        found += [LinkedRow(kind, *row) for row in rows]
+    return found

@@ -226,7 +226,7 @@ def test_the_sign_in_check_reports_login_scopes_expiry_and_remaining_requests(
     headers: dict[str, str], said: str
 ) -> None:
     found, _ = with_source(lambda s: s.greet(), answer(body=USER, headers={**NOW, **headers}))
-    assert found == Greeting(said)
+    assert found == Greeting(said, login="mira")
 
 
 def test_the_sign_in_check_measures_the_clock_difference_to_the_server() -> None:

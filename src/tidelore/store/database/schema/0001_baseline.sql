@@ -191,6 +191,7 @@ CREATE INDEX idx_issues_status_name ON issues (project_id, status_name);
 CREATE INDEX idx_issues_live ON issues (updated_at, id, project_id, state) WHERE deleted_at IS NULL;
 CREATE INDEX idx_issues_live_created ON issues (created_at, id) WHERE deleted_at IS NULL;
 CREATE INDEX idx_issues_live_project ON issues (project_id, state, updated_at) WHERE deleted_at IS NULL;
+CREATE INDEX idx_issues_deleted ON issues (deleted_at) WHERE deleted_at IS NOT NULL;
 CREATE INDEX idx_issues_payload ON issues (raw_payload_id);
 
 -- Labels of issues.
@@ -259,6 +260,9 @@ CREATE INDEX idx_mrs_draft ON merge_requests (project_id, draft);
 CREATE INDEX idx_mrs_live ON merge_requests (updated_at, id, project_id, state) WHERE deleted_at IS NULL;
 CREATE INDEX idx_mrs_live_created ON merge_requests (created_at, id) WHERE deleted_at IS NULL;
 CREATE INDEX idx_mrs_live_project ON merge_requests (project_id, state, updated_at) WHERE deleted_at IS NULL;
+CREATE INDEX idx_mrs_deleted ON merge_requests (deleted_at) WHERE deleted_at IS NOT NULL;
+CREATE INDEX idx_mrs_head ON merge_requests (head_sha) WHERE head_sha IS NOT NULL;
+CREATE INDEX idx_mrs_merge_commit ON merge_requests (merge_commit_sha) WHERE merge_commit_sha IS NOT NULL;
 CREATE INDEX idx_mrs_payload ON merge_requests (raw_payload_id);
 CREATE INDEX idx_mrs_issue_side ON merge_requests (project_id, issue_remote_id) WHERE issue_remote_id IS NOT NULL;
 
@@ -554,6 +558,7 @@ CREATE TABLE posts (
 CREATE INDEX idx_posts_account ON posts (account_id);
 CREATE INDEX idx_posts_author ON posts (author_did, sort_at);
 CREATE INDEX idx_posts_sort ON posts (sort_at);
+CREATE INDEX idx_posts_deleted ON posts (deleted_at) WHERE deleted_at IS NOT NULL;
 CREATE INDEX idx_posts_payload ON posts (raw_payload_id);
 CREATE INDEX idx_posts_parent ON posts (reply_parent) WHERE reply_parent IS NOT NULL;
 CREATE INDEX idx_posts_subject ON posts (subject_uri) WHERE subject_uri IS NOT NULL;
@@ -614,6 +619,7 @@ CREATE INDEX idx_topics_project_created ON topics (project_id, created_at);
 CREATE INDEX idx_topics_project_iid ON topics (project_id, iid);
 CREATE INDEX idx_topics_author ON topics (author_username);
 CREATE INDEX idx_topics_live ON topics (updated_at, id, project_id, state) WHERE deleted_at IS NULL;
+CREATE INDEX idx_topics_deleted ON topics (deleted_at) WHERE deleted_at IS NOT NULL;
 CREATE INDEX idx_topics_payload ON topics (raw_payload_id);
 
 -- Comments of topics, and replies to them.
@@ -634,6 +640,26 @@ CREATE TABLE topic_comments (
     deleted_at         INTEGER,                                          -- set on a deleted comment that stays because it has replies
     url                TEXT,
     UNIQUE (topic_id, remote_id)
+) STRICT;
+
+-- Which items changed in the copy: one row per item with its newest change. `seq` grows in the order of commits.
+CREATE TABLE changes (
+    thread_type TEXT NOT NULL CHECK (thread_type IN ('issue', 'merge_request', 'topic', 'post')),
+    thread_id   INTEGER NOT NULL,
+    project_id  INTEGER REFERENCES projects (id) ON DELETE CASCADE,      -- NULL for posts
+    first_seq   INTEGER NOT NULL,                                        -- change that brought it into the copy
+    seq         INTEGER NOT NULL,                                        -- its newest change
+    changed_at  INTEGER NOT NULL,                                        -- when that was stored
+    PRIMARY KEY (thread_type, thread_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX idx_changes_seq ON changes (seq, thread_type, thread_id);
+CREATE INDEX idx_changes_project ON changes (project_id, seq);
+
+-- The last number given to a change. Its row is locked at the end of a transaction, so numbers grow in commit order.
+CREATE TABLE change_counter (
+    id         INTEGER PRIMARY KEY CHECK (id = 1),
+    seq        INTEGER NOT NULL,
+    changed_at INTEGER NOT NULL
 ) STRICT;
 
 -- Items whose document must be generated again; written in the transaction that changed them.
@@ -921,6 +947,13 @@ CREATE TABLE local_secrets (
     name       TEXT PRIMARY KEY,
     secret     BLOB NOT NULL,
     created_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Our login on each host, as the host reported it.
+CREATE TABLE own_logins (
+    source     TEXT PRIMARY KEY,
+    login      TEXT NOT NULL,
+    updated_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Metric counters that outlive the process.

@@ -1,0 +1,40 @@
+"""Who "me" is on each host: `login` in the configuration, otherwise what the host reported to `lore doctor`."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from tidelore.app.wiring import App
+from tidelore.core.config import all_hosts
+from tidelore.core.errors import TideloreError, UserError
+from tidelore.store.database.port import Database
+from tidelore.store.work.own_logins import save_login, stored_logins
+
+
+def own_logins(app: App, database: Database) -> dict[str, str]:
+    """Return our login on each host where it is known; the configuration takes precedence."""
+    configured = {host.name: host.login for host in all_hosts(app.config) if host.login}
+    return stored_logins(database) | configured
+
+
+def require_logins(app: App, database: Database, purpose: str) -> dict[str, str]:
+    """Return our logins, or raise UserError if none is known."""
+    found = own_logins(app, database)
+    if found:
+        return found
+    hosts = [f"[[{host.kind}]]" for host in all_hosts(app.config)] or ["[[gitlab]] or [[github]]"]
+    raise UserError(
+        f"{purpose} needs your login, which is not known for any host",
+        fix=f'set `login = "your-name"` in {hosts[0]} of the configuration, or run `lore doctor` with a token',
+    )
+
+
+def remember_login(app: App, source: str, login: str) -> None:
+    """Store the login that a host reported; without a usable database it is not stored."""
+    with suppress(TideloreError):
+        database = app.open_store()
+        try:
+            with database.transaction() as tx:
+                save_login(tx, source, login, app.clock.now_ms())
+        finally:
+            database.close()

@@ -1,0 +1,129 @@
+"""Refresh named items from their servers: a surgical sync of references of any kind, with progress.
+
+`be_fresh` is for readers that accept only an item of a greatest age: it refreshes an older one first, within a bound,
+and says how old the item is. A refresh that fails or takes too long leaves the stored item to be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Struct
+
+from tidelore.app.answers import means
+from tidelore.app.reading.referring import find_thread, parse_any
+from tidelore.app.wiring import App, run_until_signalled
+from tidelore.core.errors import NotFound, TideloreError, UserError
+from tidelore.core.progress import OnProgress, silent
+from tidelore.core.references import Kind
+from tidelore.store.reading.item_events import current_at
+
+MOST_ITEMS = 20
+_KINDS: dict[str, Kind] = {"issue": "issue", "merge_request": "mr"}
+
+
+class RefreshedItem(Struct, frozen=True):
+    """What became of one item."""
+
+    reference: Annotated[str, means("the item")]
+    outcome: Annotated[str, means("stored, unchanged (the stored version is newer), or failed")]
+    error: Annotated[str | None, means("why it failed, or null")]
+
+
+class Refreshed(Struct, frozen=True, kw_only=True):
+    """The result of a refresh."""
+
+    items: list[RefreshedItem]
+    status: Annotated[str, means("succeeded, succeeded_with_warnings, failed or cancelled")]
+    requests: Annotated[int, means("requests sent")]
+    seconds: Annotated[float, means("duration in seconds")]
+
+
+async def refresh_items(
+    app: App, references: Sequence[str], project: str | None = None, on_progress: OnProgress = silent
+) -> Refreshed:
+    """Fetch these items with everything that belongs to them, and store them."""
+    from tidelore.app.mirroring import surgical_sync
+    from tidelore.app.reports import refreshed_items
+    from tidelore.sync.report import SurgicalReport
+    from tidelore.sync.surgical_preflight import SurgicalFlags, read_asked
+
+    if not 0 < len(references) <= MOST_ITEMS:
+        raise UserError(f"{len(references)} references given", fix=f"name 1 to {MOST_ITEMS} items")
+    kinds = _kinds_of(app, references, project)
+    asked = [read_asked(text, kind) for text, kind in zip(references, kinds, strict=True)]
+    report = SurgicalReport()
+    flags = SurgicalFlags(project=project, no_embed=app.config.embedding.provider == "none")
+    await surgical_sync(app, asked, flags, report, force=False, wait_seconds=10.0, on_progress=on_progress)
+    done = refreshed_items(report)
+    items = []
+    for outcome in done.entity_outcomes:
+        failure = next((one.message for one in outcome.failures), None)
+        fate = "failed" if failure else "unchanged" if outcome.stale_skipped else "stored"
+        items.append(RefreshedItem(outcome.reference, fate, failure))
+    return Refreshed(items=items, status=done.completion_status, requests=done.requests, seconds=done.seconds)
+
+
+def _kinds_of(app: App, references: Sequence[str], project: str | None) -> list[Kind]:
+    """Return whether each reference means an issue or a merge request; a stored item decides what # means."""
+    meanings = [parse_any(text) for text in references]
+    kinds: list[Kind] = []
+    with app.reading() as database:
+        for meant in meanings:
+            try:
+                found = find_thread(database, meant, project, app.config.default_project).type
+            except NotFound:
+                found = "merge_request" if "issue" not in meant.meanings else "issue"
+            if found not in _KINDS:
+                raise UserError(
+                    f"{meant.text} is a {found}, which cannot be refreshed by itself",
+                    fix="run `lore sync`, or `lore poll bluesky` for posts",
+                    reference=meant.text,
+                )
+            kinds.append(_KINDS[found])
+    return kinds
+
+
+class Freshness(Struct, frozen=True):
+    """How old an item was when it was read. `problem` is why a refresh failed, or None."""
+
+    age_seconds: int | None
+    refreshed: bool = False
+    problem: str | None = None
+
+
+def be_fresh(app: App, reference: str, project: str | None, max_age: float, max_wait: float) -> Freshness:
+    """Refresh an item that is older than `max_age` seconds or not stored, for at most `max_wait` seconds."""
+    import asyncio
+
+    age = _age(app, reference, project)
+    if age is not None and age <= max_age:
+        return Freshness(age)
+
+    async def bounded() -> Refreshed:
+        return await asyncio.wait_for(refresh_items(app, [reference], project), max_wait)
+
+    problem = None
+    try:
+        done = run_until_signalled(bounded(), "the stored item is unchanged")
+        problem = next((item.error for item in done.items if item.error is not None), None)
+    except TimeoutError:
+        problem = f"not refreshed within {max_wait:g} seconds"
+    except TideloreError as error:
+        problem = error.message
+    return Freshness(_age(app, reference, project), problem is None, problem)
+
+
+def _age(app: App, reference: str, project: str | None) -> int | None:
+    """Return the age of a stored item in seconds; None if it is not stored, or is a topic or post."""
+    meant = parse_any(reference)
+    try:
+        with app.reading() as database:
+            found = find_thread(database, meant, project, app.config.default_project)
+            if found.type not in _KINDS:
+                return None
+            at = current_at(database, _KINDS[found.type], found.id)
+    except NotFound:
+        return None
+    return max((app.clock.now_ms() - at) // 1000, 0)

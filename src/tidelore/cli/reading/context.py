@@ -1,0 +1,88 @@
+"""Show what matters about one item within a token budget: `lore context`.
+
+Reads the local database only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from tidelore.app.reading.context import DEFAULT_TOKENS, Context, ContextQuestion, read_context
+from tidelore.cli.command import LoreCommand, freshness_options, invocation_of, refresh_first
+from tidelore.cli.output.render import Output, ago
+from tidelore.cli.output.table import page_columns
+from tidelore.core.text import block, one_line
+
+_STEP = "  "
+
+
+@click.command("context", cls=LoreCommand, example="lore context 'group/project!12' --max-tokens 1500", answer=Context)
+@click.argument("reference", metavar="REF")
+@click.option("-p", "--project", metavar="PATH", help="Project (path or unambiguous ending).")
+@click.option(
+    "--max-tokens", type=click.IntRange(256), default=DEFAULT_TOKENS, help="Limit the answer to this number of tokens."
+)
+@freshness_options
+@click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
+@click.pass_context
+def context_command(
+    ctx: click.Context, /, reference: str, *, project: str | None, max_tokens: int, as_json: bool, **age: Any
+) -> Output:
+    """Show what matters about an issue, merge request or topic, within a budget.
+
+    The answer has the item, notes that decide something, unresolved threads, linked items, changed files and events.
+    What does not fit is counted, with the command that shows it.
+    """
+    invocation = invocation_of(ctx)
+    invocation.choices.robot |= as_json
+    refresh_first(invocation, age, reference, project)
+    question = ContextQuestion(reference=reference, project=project, max_tokens=max_tokens)
+    found = read_context(invocation.app(), question)
+    return Output(found, () if invocation.choices.robot else list(context_lines(found, page_columns())))
+
+
+def context_lines(found: Context, columns: int) -> Iterator[str]:
+    """Yield a context as text."""
+    item = found.item
+    yield click.style(one_line(f"{item.reference}  {item.title}"), bold=True)
+    yield one_line(f"{item.state}, by @{item.author or 'unknown'}, updated {ago(item.updated_at)}")
+    if item.description:
+        yield ""
+        yield from block(item.description, columns, _STEP)
+    if found.notes:
+        yield from _heading("Decisive notes")
+    for note in found.notes:
+        place = f" [{note.place}]" if note.place else ""
+        yield one_line(f"{_STEP}@{note.author or 'unknown'} {ago(note.at)}{place} ({note.why}):")
+        yield from block(note.body, columns, _STEP * 2)
+    if found.threads:
+        yield from _heading("Unresolved threads")
+    for thread in found.threads:
+        said = thread.last or thread.opening
+        yield _STEP + one_line(f"{thread.place or thread.kind}: @{thread.last_by or 'unknown'} {ago(thread.last_at)}")
+        yield from block(said, columns, _STEP * 2)
+    yield from _plain_parts(found)
+    for missing in found.left_out:
+        yield _STEP + one_line(f"({missing.count:,} more {missing.what}: {missing.call})")
+
+
+def _plain_parts(found: Context) -> Iterator[str]:
+    parts = {
+        "Linked": [
+            f"{one.relation} {one.reference}  {one.title or ''} ({one.state or 'not stored'})" for one in found.linked
+        ],
+        "Files": found.files,
+        "Events": [f"{ago(event.at)}  {event.what} (@{event.by or 'unknown'})" for event in found.events],
+    }
+    for name, lines in parts.items():
+        if lines:
+            yield from _heading(name)
+            yield from (_STEP + one_line(line) for line in lines)
+
+
+def _heading(text: str) -> Iterator[str]:
+    yield ""
+    yield click.style(f"{text}:", bold=True)

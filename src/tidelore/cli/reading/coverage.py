@@ -1,0 +1,79 @@
+"""Open an item in the browser and report how complete the copy is: `lore open`, `lore coverage`.
+
+Reads the local database only; `lore open` starts the browser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from tidelore.app.reading.coverage import Coverage, read_coverage
+from tidelore.app.reading.opening import OpenedItem, find_page
+from tidelore.cli.command import LoreCommand, invocation_of
+from tidelore.cli.output.render import Output, open_page, plural, when
+from tidelore.cli.output.table import Column, table
+from tidelore.core.clock import describe_age
+
+
+@click.command("open", cls=LoreCommand, example="lore open 'group/project!12'", answer=OpenedItem)
+@click.argument("reference", metavar="REF")
+@click.option("-p", "--project", metavar="PATH", help="Project (path or unambiguous ending).")
+@click.option("--print", "only_print", is_flag=True, help="Print the address instead of opening it.")
+@click.pass_context
+def open_command(ctx: click.Context, /, reference: str, *, project: str | None, only_print: bool) -> Output:
+    """Open an issue, merge request, topic or post in the browser.
+
+    REF is '#12', '!12', 'group/project!12', a URL, an at:// URI, or a number that only one kind of item has.
+    """
+    found = find_page(invocation_of(ctx).app(), reference, project)
+    if not only_print:
+        open_page(found.web_url)
+    return Output(found, [found.web_url])
+
+
+@click.command("coverage", cls=LoreCommand, example="lore coverage -p group/project", answer=Coverage)
+@click.option("-p", "--project", metavar="PATH", help="Only this project (path or unambiguous ending).")
+@click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
+@click.pass_context
+def coverage_command(ctx: click.Context, /, project: str | None, *, as_json: bool) -> Output:
+    """Show how complete the copy is, and what reading the rest would cost.
+
+    For each project: the lists with the number of stored items, and for what belongs to them (discussions, events,
+    files and the like) how many issues and merge requests are current, outdated, never read, failing or unavailable.
+    """
+    invocation = invocation_of(ctx)
+    invocation.choices.robot |= as_json
+    found = read_coverage(invocation.app(), project)
+    return Output(found, () if invocation.choices.robot else list(_lines(found)))
+
+
+def _lines(found: Coverage) -> Iterator[str]:
+    yield from table(
+        [Column("PROJECT", path=True, shrinks=True), "LIST", Column("STORED", right=True), "COMPLETE", "READ"],
+        [
+            [one.project, one.list, f"{one.stored:,}", "yes" if one.complete else "no", when(one.read_at)]
+            for one in found.lists
+        ],
+        always_headings=True,
+    )
+    yield ""
+    counts = ("parents", "current", "outdated", "never_read", "failing")
+    yield from table(
+        [
+            Column("PROJECT", path=True, shrinks=True),
+            "OF",
+            "KIND",
+            *(Column(name.replace("_", " ").upper(), right=True) for name in counts),
+            "UNAVAILABLE",
+        ],
+        [
+            [one.project, one.of, one.kind, *(f"{getattr(one, name):,}" for name in counts), one.unavailable or "-"]
+            for one in found.children
+        ],
+        always_headings=True,
+    )
+    yield ""
+    pace = "" if found.seconds is None else f", about {describe_age(found.seconds)}"
+    yield f"To read the rest: about {plural(found.requests, 'request')}{pace}"

@@ -1,0 +1,70 @@
+"""Serve agents over the Model Context Protocol: `lore mcp`."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import click
+from msgspec import Struct
+
+from tidelore.app.answers import means
+from tidelore.cli.command import LoreCommand, invocation_of
+from tidelore.cli.output.render import Output
+from tidelore.core.errors import UserError
+from tidelore.core.extras import require
+
+TOKEN_VARIABLE = "LORE_MCP_TOKEN"  # noqa: S105 - the name of a variable, not a token
+_SHORTEST_TOKEN = 16
+
+
+class McpServed(Struct, frozen=True):
+    """The answer of `lore mcp` after the last client is gone."""
+
+    transport: Annotated[str, means("stdio or http")]
+    address: Annotated[str | None, means("the URL that was served, or null for stdio")]
+
+
+@click.command("mcp", cls=LoreCommand, example="lore mcp --http --port 8766", answer=McpServed)
+@click.option("--http", is_flag=True, help="Serve HTTP on 127.0.0.1 instead of stdin and stdout.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8766, help="With --http: port; 0 chooses a free one.")
+@click.pass_context
+def mcp_command(ctx: click.Context, http: bool, port: int) -> Output:  # noqa: FBT001
+    """Serve agents over the Model Context Protocol (MCP).
+
+    Tools: search, show, threads, changes and refresh, and lore://thread/REF as resources. An agent starts `lore mcp`
+    itself and talks to it over stdin and stdout. With --http, clients send the token in LORE_MCP_TOKEN as
+    `Authorization: Bearer TOKEN`; without that variable a token is made and printed to stderr.
+    """
+    require("mcp", "`lore mcp`")
+    from tidelore.mcp.server import serve_http, serve_stdio
+
+    app = invocation_of(ctx).app()
+    if not http:
+        serve_stdio(app)
+        return Output(McpServed("stdio", None))
+    token = _token()
+    served: list[str] = []
+
+    def ready(address: str) -> None:
+        served.append(address)
+        click.echo(f"Serving MCP on {address}", err=True)
+
+    serve_http(app, port, token, ready)
+    return Output(McpServed("http", served[0]))
+
+
+def _token() -> str:
+    given = os.environ.get(TOKEN_VARIABLE)
+    if given is None:
+        import secrets
+
+        made = secrets.token_urlsafe(32)
+        click.echo(f"Token: {made}", err=True)
+        return made
+    if len(given) < _SHORTEST_TOKEN or not given.isascii() or not given.isprintable() or " " in given:
+        raise UserError(
+            f"the token in {TOKEN_VARIABLE} is not usable",
+            fix=f"use at least {_SHORTEST_TOKEN} printable ASCII characters without spaces",
+        )
+    return given

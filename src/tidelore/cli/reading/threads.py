@@ -1,0 +1,104 @@
+"""List review threads and discussions: `lore threads`.
+
+Reads the local database only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from tidelore.app.reading.threads import ListedThread, ThreadPage, ThreadQuestion, list_threads
+from tidelore.cli.command import LoreCommand, freshness_options, invocation_of, refresh_first
+from tidelore.cli.output.render import Output, ago, choose_fields, only_fields, open_page, plural, when
+from tidelore.cli.output.table import line_columns, on_terminal, table
+from tidelore.core.text import one_line, shorten
+
+_STEP = "  "
+
+
+@click.command("threads", cls=LoreCommand, example="lore threads --waiting-on me", answer=ThreadPage)
+@click.argument("reference", metavar="[REF]", required=False)
+@click.option("--unresolved", is_flag=True, help="Only threads that are not resolved, or whose state is unknown.")
+@click.option("--mine", is_flag=True, help="Only threads on your items, with your notes, or that mention you.")
+@click.option(
+    "--waiting-on",
+    type=click.Choice(["me", "others"]),
+    help="Only threads that wait for your answer, or for the answer of others.",
+)
+@click.option("-p", "--project", metavar="PATH", help="Only this project (path or unambiguous ending).")
+@click.option(
+    "--state",
+    type=click.Choice(["opened", "closed", "merged", "locked", "all"]),
+    help="Only items in this state; without REF, only open ones by default.",
+)
+@click.option("-n", "--limit", type=click.IntRange(1, 1000), default=20, help="Number of threads to show.")
+@click.option("--after", metavar="TOKEN", help="Continue after the page that returned this `data.next`.")
+@click.option("--max-tokens", type=click.IntRange(256), help="With --robot: limit the answer to this number of tokens.")
+@freshness_options
+@click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
+@click.option("--open", "in_browser", is_flag=True, help="Open the first item in the browser.")
+@click.pass_context
+def threads_command(ctx: click.Context, /, **wanted: Any) -> Output:
+    """List review threads and discussions, newest note first.
+
+    REF is an issue or merge request: a number, '#12', '!12', 'group/project!12' or a URL. Without it, the threads of
+    all open items. A thread waits for you if the last note is another person's and you wrote in the thread, own the
+    item (author or assignee) or are mentioned; it waits for others if the last note is yours. Your login is `login` of
+    the host in the configuration, or what the host reported to `lore doctor`.
+    """
+    invocation = invocation_of(ctx)
+    invocation.choices.robot |= wanted.pop("as_json")
+    robot, in_browser = invocation.choices.robot, wanted.pop("in_browser")
+    chosen = choose_fields(wanted.pop("fields"), ListedThread)
+    budget = wanted.pop("max_tokens")
+    refresh_first(invocation, wanted, wanted["reference"], wanted["project"])
+    page = list_threads(invocation.app(), ThreadQuestion(**wanted, max_tokens=budget if robot else None))
+    if in_browser:
+        open_page(page.items[0].url if page.items else None)
+    items = [only_fields(item, chosen) for item in page.items]
+    data = only_fields(page, frozenset(page.__struct_fields__), items=items)
+    return Output(data, () if robot else thread_lines(page))
+
+
+def thread_lines(page: ThreadPage) -> list[str]:
+    """Return the page as text: a paragraph for each thread on a terminal, a row in a pipe."""
+    if not on_terminal():
+        rows = [
+            [when(one.last_at), one.state or "-", one.reference, one.place or "-", one.last_by or "-", one.id,
+             one.last or one.opening]
+            for one in page.items
+        ]  # fmt: skip
+        return table(["LAST", "STATE", "ITEM", "PLACE", "BY", "ID", "TEXT"], rows)
+    if not page.items:
+        return ["Threads: no matches"]
+    columns = line_columns()
+    lines = [f"Threads (showing {len(page.items):,} of {page.total:,})"]
+    for thread in page.items:
+        lines += ["", *(line for line in _paragraph(thread, columns))]
+    if page.next:
+        lines += ["", f"(more: --limit, or --after {page.next})"]
+    return lines
+
+
+def _paragraph(thread: ListedThread, columns: int) -> Iterator[str]:
+    where = f"  {one_line(thread.place)}" if thread.place else ""
+    head = shorten(f"{thread.reference}{where}", columns)
+    yield click.style(head, fg="cyan")
+    yield _STEP + click.style(shorten(one_line(thread.title), columns - 2), bold=True)
+    facts = [
+        thread.state or "",
+        "outdated" if thread.outdated else "",
+        f"waiting on {thread.waiting_on}" if thread.waiting_on else "",
+        plural(thread.notes, "note"),
+        f"last by @{thread.last_by or 'unknown'} {ago(thread.last_at)}",
+    ]
+    yield _STEP + shorten(one_line(", ".join(fact for fact in facts if fact)), columns - 2)
+    said = [(thread.started_by, thread.opening)]
+    said += [] if thread.last is None else [(thread.last_by, thread.last)]
+    for author, text in said:
+        yield _STEP + shorten(f"@{author or 'unknown'}: {one_line(text)}", columns - 2)
+    yield _STEP + click.style(shorten(f"thread {thread.id}", columns - 2), dim=True)

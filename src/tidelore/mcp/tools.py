@@ -1,0 +1,250 @@
+"""The tools of the MCP server: their arguments, schemas and calls.
+
+Arguments are Structs, from which the input schemas are generated; output schemas name the top-level fields of the
+answers only, because every client pays for them in each session. A tool that writes says so (`writes`) and is offered
+only if the server was started with permission to write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from tidelore.app.answers import Instant, means
+from tidelore.app.reading.changes import ChangePage, ChangeQuestion, list_changes
+from tidelore.app.reading.context import Context, ContextQuestion, read_context
+from tidelore.app.reading.referring import find_thread, parse_any
+from tidelore.app.reading.refreshing import Refreshed, refresh_items
+from tidelore.app.reading.threads import ThreadPage, ThreadQuestion, list_threads
+from tidelore.app.searching import FoundThread, SearchPage, SearchQuestion, search
+from tidelore.app.showing import ShowRequest, show_item, show_post, show_topic
+from tidelore.app.wiring import App
+from tidelore.core.progress import OnProgress
+
+JsonSchema = dict[str, Any]
+_FOUND = frozenset({"reference", "type", "title", "state", "author", "updated_at", "snippet", "further"})
+"""The fields of a search result that an agent needs; the others cost tokens."""
+
+
+class Arguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The arguments of a tool."""
+
+
+class SearchArguments(Arguments, frozen=True):
+    query: Annotated[str, means('words, "phrases", -word, label:x, author:x')]
+    project: str | None = None
+    type: Literal["issue", "mr", "discussion", "topic", "post"] | None = None
+    limit: int = 5
+    after: Annotated[str | None, means("next of the previous page")] = None
+    max_tokens: int = 1000
+
+
+class ShowArguments(Arguments, frozen=True):
+    ref: Annotated[str, means("#12, !12, group/project!12, owner/repo#12 or URL")]
+    project: str | None = None
+    whole: Annotated[bool, means("all notes, newest kept, instead of the decisive ones")] = False
+    skip: Annotated[int, means("with whole: next of the previous page")] = 0
+    max_tokens: int = 1200
+
+
+class ThreadsArguments(Arguments, frozen=True):
+    ref: Annotated[str | None, means("one item; else all open ones")] = None
+    project: str | None = None
+    unresolved: bool = False
+    waiting_on: Literal["me", "others"] | None = None
+    limit: int = 20
+    after: str | None = None
+    max_tokens: int = 1500
+
+
+class ChangesArguments(Arguments, frozen=True):
+    since: Annotated[str, means("cursor of the last visit, or 12h, yesterday, 2026-03-01")] = "1d"
+    after: str | None = None
+    project: str | None = None
+    max_tokens: int = 1500
+
+
+class RefreshArguments(Arguments, frozen=True):
+    refs: Annotated[list[str], means("at most 20")]
+    project: str | None = None
+
+
+class ToolContext(Struct, frozen=True):
+    """What a call of a tool is given: the application, and where progress is reported."""
+
+    app: App
+    on_progress: OnProgress
+
+
+class LoreTool(Struct, frozen=True, kw_only=True):
+    """A tool. `call` is synchronous and runs in a worker thread, or is a coroutine function for the network."""
+
+    name: str
+    description: str
+    arguments: type[Arguments]
+    call: Callable[[ToolContext, Any], Any] | None = None
+    call_async: Callable[[ToolContext, Any], Awaitable[Any]] | None = None
+    output: JsonSchema
+    is_read_only: bool = True
+    is_open_world: bool = False
+    writes: bool = False
+
+    @property
+    def input(self) -> JsonSchema:
+        """The schema of the arguments."""
+        return input_schema(self.arguments)
+
+
+def input_schema(shape: type[Struct]) -> JsonSchema:
+    """Return the schema of arguments, in its shortest form."""
+    _, parts = msgspec.json.schema_components([shape])
+    properties = {name: _short(field) for name, field in parts[shape.__name__]["properties"].items()}
+    required = parts[shape.__name__].get("required", [])
+    return {"type": "object", "properties": properties} | ({"required": required} if required else {})
+
+
+def _short(field: JsonSchema) -> JsonSchema:
+    kept = next((one for one in field.get("anyOf", [field]) if one.get("type") != "null"), field)
+    short = {name: kept[name] for name in ("type", "enum") if name in kept}
+    if "enum" in short:
+        short = {"enum": [value for value in short["enum"] if value is not None]}
+    if kept.get("type") == "array":
+        short["items"] = {"type": kept["items"]["type"]}
+    if field.get("default") not in (None, False, 0):
+        short["default"] = field["default"]
+    return short | ({"description": field["description"]} if "description" in field else {})
+
+
+def output_schema(shape: type[Struct], *names: str) -> JsonSchema:
+    """Return the schema of an answer: the types of its top-level fields, or of those named."""
+    _, parts = msgspec.json.schema_components([shape], schema_hook=_instant_schema)
+    fields = parts[shape.__name__]["properties"]
+    types = {name: _type(fields[name]) for name in names or fields}
+    return {"type": "object", "properties": types}
+
+
+def _type(field: JsonSchema) -> JsonSchema:
+    found = [one.get("type", "object") for one in field.get("anyOf", [field])]
+    return {"type": found[0] if len(found) == 1 else found}
+
+
+def _instant_schema(kind: type) -> JsonSchema:
+    if kind is Instant:
+        return {"type": "string"}
+    raise NotImplementedError(kind)
+
+
+def _search(context: ToolContext, wanted: SearchArguments) -> Any:
+    question = SearchQuestion(
+        text=wanted.query,
+        project=wanted.project,
+        type=wanted.type,
+        limit=wanted.limit,
+        after=wanted.after,
+        max_tokens=wanted.max_tokens,
+        fields=_FOUND,
+    )
+    page = search(context.app, question)
+    shape = msgspec.structs.replace(page, items=[])
+    return shape, [_chosen(item) for item in page.items]
+
+
+def _chosen(item: FoundThread) -> Any:
+    from tidelore.app.answers import ChosenFields
+
+    return ChosenFields(FoundThread, {name: getattr(item, name) for name in item.__struct_fields__ if name in _FOUND})
+
+
+def show_any(app: App, wanted: ShowArguments) -> Any:
+    """Return what a reference of any kind names: the context of an item, or all of it with `whole`."""
+    with app.reading() as database:
+        kind = find_thread(database, parse_any(wanted.ref), wanted.project, app.config.default_project).type
+    budget = wanted.max_tokens
+    if kind == "post":
+        return show_post(app, wanted.ref, budget)
+    if not wanted.whole:
+        return read_context(app, ContextQuestion(reference=wanted.ref, project=wanted.project, max_tokens=budget))
+    if kind == "topic":
+        return show_topic(app, wanted.ref, wanted.project, skip=wanted.skip, max_tokens=budget)
+    return show_item(
+        app,
+        ShowRequest(
+            kind="issue" if kind == "issue" else "mr",
+            reference=wanted.ref,
+            project=wanted.project,
+            skip=wanted.skip,
+            max_tokens=budget,
+        ),
+    )
+
+
+def _threads(context: ToolContext, wanted: ThreadsArguments) -> ThreadPage:
+    return list_threads(
+        context.app,
+        ThreadQuestion(
+            reference=wanted.ref,
+            project=wanted.project,
+            unresolved=wanted.unresolved,
+            waiting_on=wanted.waiting_on,
+            limit=wanted.limit,
+            after=wanted.after,
+            max_tokens=wanted.max_tokens,
+        ),
+    )
+
+
+def _changes(context: ToolContext, wanted: ChangesArguments) -> ChangePage:
+    asked = {name: getattr(wanted, name) for name in wanted.__struct_fields__}
+    return list_changes(context.app, ChangeQuestion(**asked))
+
+
+async def _refresh(context: ToolContext, wanted: RefreshArguments) -> Refreshed:
+    return await refresh_items(context.app, wanted.refs, wanted.project, context.on_progress)
+
+
+TOOLS: tuple[LoreTool, ...] = (
+    LoreTool(
+        name="search",
+        description="Find issues, merge/pull requests, discussions and posts in the local copy; best thread first, "
+        "with the passage that matches.",
+        arguments=SearchArguments,
+        call=_search,
+        output=output_schema(SearchPage, "items", "total", "next", "truncated", "notice"),
+    ),
+    LoreTool(
+        name="show",
+        description="Show one item: description, decisive notes, unresolved threads, linked items, files, events.",
+        arguments=ShowArguments,
+        call=lambda context, wanted: show_any(context.app, wanted),
+        output=output_schema(Context, "item", "notes", "threads", "linked", "left_out", "truncated")
+        | {"additionalProperties": True},
+    ),
+    LoreTool(
+        name="threads",
+        description="List review threads with id, file, line, state and last speaker; waiting_on: me lists what "
+        "needs my answer.",
+        arguments=ThreadsArguments,
+        call=_threads,
+        output=output_schema(ThreadPage),
+    ),
+    LoreTool(
+        name="changes",
+        description="List items that changed, newest first. Keep cursor and pass it as since next time.",
+        arguments=ChangesArguments,
+        call=_changes,
+        output=output_schema(ChangePage),
+    ),
+    LoreTool(
+        name="refresh",
+        description="Fetch these issues or merge/pull requests from the server now; the other tools read the copy.",
+        arguments=RefreshArguments,
+        call_async=_refresh,
+        output=output_schema(Refreshed),
+        is_read_only=False,
+        is_open_world=True,
+    ),
+)
+"""The tools in the order in which they are listed."""

@@ -1,0 +1,51 @@
+"""Numbers the changes of items in the order of commits: tables `changes` and `change_counter`.
+
+A change is noted in the transaction that makes it, and numbered by its last statements. The counter's row stays locked
+until the commit, so a transaction that commits later has a higher number: who has read up to a number never misses one
+below it. Because no other lock is taken after the counter's, transactions cannot wait for each other in a circle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from tidelore.store.database.port import Row, Transaction
+
+_TABLES = {"issue": "issues", "merge_request": "merge_requests", "topic": "topics", "post": "posts"}
+
+
+def note_changes(tx: Transaction, source_type: str, ids: Iterable[int], now_ms: int) -> None:
+    """Note that sources change in this transaction; a discussion counts as a change of its item."""
+    if source_type != "discussion":
+        tx.gathered(number_changes).update((source_type, row_id, now_ms) for row_id in ids)
+        return
+    rows = tx.execute(
+        f"SELECT DISTINCT issue_id, merge_request_id FROM discussions WHERE id {tx.among('ids')}",
+        {"ids": tx.integers(ids)},
+    )
+    tx.gathered(number_changes).update(
+        ("merge_request", request, now_ms) if issue is None else ("issue", issue, now_ms) for issue, request in rows
+    )
+
+
+def number_changes(tx: Transaction, noted: Collection[Row]) -> None:
+    """Give the noted changes the next number."""
+    if not noted:
+        return
+    now = max(row[2] for row in noted)
+    ((seq,),) = tx.execute(
+        "INSERT INTO change_counter (id, seq, changed_at) VALUES (1, 1, :now)"
+        " ON CONFLICT (id) DO UPDATE SET seq = change_counter.seq + 1, changed_at = excluded.changed_at RETURNING seq",
+        {"now": now},
+    )
+    for source_type, table in _TABLES.items():
+        ids = sorted({row_id for kind, row_id, _ in noted if kind == source_type})
+        if ids:
+            project = "NULL" if source_type == "post" else "project_id"
+            tx.execute(
+                "INSERT INTO changes (thread_type, thread_id, project_id, first_seq, seq, changed_at)"
+                f" SELECT :type, id, {project}, :seq, :seq, :now FROM {table} WHERE id {tx.among('ids')}"
+                " ON CONFLICT (thread_type, thread_id) DO UPDATE SET seq = excluded.seq,"
+                " changed_at = excluded.changed_at, project_id = excluded.project_id",
+                {"type": source_type, "seq": seq, "now": now, "ids": tx.integers(ids)},
+            )

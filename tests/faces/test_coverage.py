@@ -1,0 +1,60 @@
+"""`lore coverage` and `lore open`: how complete the copy is, and the page of any item."""
+
+from __future__ import annotations
+
+import pytest
+from tests.faces.desk import CONSOLE, LEDGER, Desk
+from tests.faces.test_documented_shapes import compare
+
+
+def test_coverage_counts_what_is_current_outdated_never_read_failing_and_unavailable(desk: Desk) -> None:
+    desk.ingested()
+    desk.ingested("merge_requests")
+    found = desk.robot("coverage").data
+    compare("coverage", found)
+    stored = {(one["project"], one["list"]): one["stored"] for one in found["lists"]}
+    assert stored[LEDGER, "gitlab.issues"] == 5
+    assert stored[CONSOLE, "gitlab.merge_requests"] == 3
+    kinds = {(one["project"], one["of"], one["kind"]): one for one in found["children"]}
+    talk = kinds[LEDGER, "issues", "discussions"]
+    assert (talk["parents"], talk["current"], talk["requests"]) == (5, 5, 0)
+    desk.query(
+        "UPDATE child_sync SET fetched_for = NULL WHERE kind = 'discussions' AND parent_id ="
+        f" (SELECT i.id FROM issues i JOIN projects p ON p.id = i.project_id WHERE p.path = '{LEDGER}' AND i.iid = 1)"
+        " AND parent_kind = 'issues'"
+    )
+    desk.query(
+        "UPDATE child_sync SET fetched_for = parent_updated_at - 1, attempts = 2, last_error = 'no' WHERE kind ="
+        " 'discussions' AND parent_kind = 'issues' AND parent_id ="
+        f" (SELECT i.id FROM issues i JOIN projects p ON p.id = i.project_id WHERE p.path = '{LEDGER}' AND i.iid = 2)"
+    )
+    changed = desk.robot("coverage", "-p", "ledger").data
+    assert {one["project"] for one in (*changed["lists"], *changed["children"])} == {LEDGER}
+    talk = next(one for one in changed["children"] if (one["of"], one["kind"]) == ("issues", "discussions"))
+    assert (talk["current"], talk["outdated"], talk["never_read"], talk["failing"]) == (3, 1, 1, 1)
+    assert changed["requests"] == talk["requests"] == 2
+    desk.query(
+        "INSERT INTO refused_children (project_id, parent_kind, kind, parents, attempts, error, first_refused_at,"
+        " next_attempt_at) SELECT id, 'issues', 'discussions', '[]', 1, '403 forbidden', 1, 2 FROM projects"
+        f" WHERE path = '{LEDGER}'"
+    )
+    refused = desk.robot("coverage", "-p", "ledger").data
+    assert refused["requests"] == 0
+    assert "403 forbidden" in {one["unavailable"] for one in refused["children"]}
+    said = desk.run("coverage").out
+    assert "To read the rest: about 0 requests" in said
+
+
+def test_open_starts_the_browser_with_the_page_of_any_item(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.ingested()
+    desk.ingested("merge_requests")
+    opened: list[str] = []
+    monkeypatch.setattr("click.launch", opened.append)
+    assert desk.run("open", f"{CONSOLE}!2").code == 0
+    assert opened[0].endswith(f"/{CONSOLE}/-/merge_requests/2")
+    printed = desk.run("open", f"{LEDGER}#2", "--print")
+    assert printed.out.rstrip().endswith(f"/{LEDGER}/-/issues/2")
+    assert len(opened) == 1
+    compare("open", desk.robot("open", f"{LEDGER}#2", "--print").data)
+    assert desk.robot("open", "!999").code == 6
+    assert desk.robot("open", "2", "-p", LEDGER, "--print").code == 0

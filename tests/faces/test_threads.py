@@ -1,0 +1,109 @@
+"""`lore threads`: review threads of both forges, what waits for me, pages within a budget, and what is refused."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+from tests.databases.migrated_file import lay_out
+from tests.databases.review import LAB, lay_out_hub, lay_out_lab
+from tests.databases.talk import DISCUSSIONS, attach, discussion, note
+from tests.faces.desk import LEDGER, Desk
+from tests.faces.test_documented_shapes import compare
+
+from tidelore.core.text import estimate_tokens
+
+OURS = '[[github]]\nlogin = "ann"\n'
+
+
+@pytest.fixture
+def talk(desk: Desk) -> Desk:
+    """A copy with threads on both forges; our login is configured for both."""
+    desk.config.write_text('[[gitlab]]\nlogin = "ann"\n' + OURS)
+    lay_out(desk.db)
+    with closing(desk.store()) as database:
+        lay_out_lab(database)
+        lay_out_hub(database)
+    return desk
+
+
+def ids(desk: Desk, *argv: str) -> list[str]:
+    return [item["id"] for item in desk.robot("threads", *argv).data["items"]]
+
+
+def test_threads_that_wait_for_me_are_those_of_both_forges(talk: Desk) -> None:
+    waiting = ids(talk, "--waiting-on", "me")
+    assert waiting == ["octo/tide#5", "review_comment:300", "called", "joined", "port/harbour!1", "asked"]
+    assert ids(talk, "--waiting-on", "others") == ["answered"]
+    assert ids(talk, "--mine", "--unresolved", "-p", "harbour") == ["called", "joined", "answered", "asked"]
+    assert ids(talk, "--waiting-on", "me", "-p", LAB, "--state", "merged") == ["late"]
+
+
+def test_the_threads_of_one_item_include_those_of_a_merged_one(talk: Desk) -> None:
+    assert ids(talk, f"{LAB}!4") == ["late"]
+    assert ids(talk, "octo/tide#5", "--unresolved") == ["review_comment:300"]
+
+
+def test_every_page_follows_the_last_one_and_all_threads_are_listed_once(talk: Desk) -> None:
+    whole = ids(talk, "--state", "all")
+    for extra in (["--limit", "2"], ["--max-tokens", "300"]):
+        seen: list[str] = []
+        token: list[str] = []
+        while True:
+            done = talk.run("threads", "--state", "all", "--robot", *extra, *token)
+            assert done.data["total"] == len(whole)
+            assert extra[0] == "--limit" or estimate_tokens(done.out) <= 300
+            seen += [item["id"] for item in done.data["items"]]
+            if done.data["next"] is None:
+                assert not done.data["truncated"]
+                break
+            token = ["--after", done.data["next"]]
+        assert seen == whole
+
+
+def test_a_long_note_is_quoted_from_its_beginning_and_marked_as_cut(talk: Desk) -> None:
+    with closing(talk.store()) as database:
+        project = lay_out_lab(database, "port/quay", 2)
+        attach(database, project, "issues", 3, DISCUSSIONS, discussion("i", note(1, "word " * 500)))
+    (item,) = talk.robot("threads", "port/quay#3").data["items"]
+    assert item["truncated"] is True
+    assert len(item["opening"]) <= 400
+    assert item["opening"].endswith("word…")
+
+
+def test_threads_answer_with_the_documented_fields(talk: Desk) -> None:
+    compare("threads", talk.robot("threads", "--state", "all").data)
+    meta = talk.robot("threads").document["meta"]
+    assert set(meta["untrusted"]) == {"items[].title", "items[].path", "items[].opening", "items[].last"}
+
+
+def test_threads_print_a_paragraph_on_a_terminal_and_a_row_in_a_pipe(talk: Desk) -> None:
+    said = talk.terminal("threads", f"{LAB}!1", columns=70).out
+    assert "port/harbour!1  src/crane.py:7\n  Slow the crane\n  unresolved, waiting on me, 2 notes, last by" in said
+    assert "@mira: And who decided?\n  thread asked\n" in said
+    assert all(len(line) <= 70 for line in said.splitlines())
+    row = talk.run("threads", f"{LAB}!1").out.splitlines()[-1].split("\t")
+    assert row[1:] == ["unresolved", "port/harbour!1", "src/crane.py:7", "mira", "asked", "And who decided?"]
+
+
+def test_without_a_known_login_waiting_threads_are_refused_with_the_remedy(desk: Desk) -> None:
+    desk.ingested()
+    done = desk.robot("threads", "--waiting-on", "me")
+    assert (done.code, done.error["code"]) == (2, "USAGE")
+    assert "login" in done.error["fix"]
+    assert "[[gitlab]]" in done.error["fix"]
+    assert desk.robot("threads", "-p", LEDGER).code == 0
+    assert desk.robot("threads", "nonsense").code == 2
+    assert desk.robot("threads", "!99").code == 6
+
+
+def test_doctor_stores_the_login_that_a_host_reports(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.ingested()
+    desk.set_clock()
+    desk.world.gitlab.token = "secret-of-mira"
+    monkeypatch.setenv("GITLAB_TOKEN", "secret-of-mira")
+    assert desk.run("doctor").code == 0
+    ((source, login),) = desk.query("SELECT source, login FROM own_logins")
+    assert source == "gitlab"
+    assert desk.robot("threads", "--mine").code == 0
+    assert login in desk.run("doctor").out
