@@ -14,7 +14,6 @@ from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from tidelore.app.answers import ENVELOPE_TOKENS, ChosenFields, Instant, answer_tokens, copy_fields, means
-from tidelore.app.reading.referring import find_thread, parse_any
 from tidelore.app.wiring import App, run_until_signalled
 from tidelore.core.content import digest
 from tidelore.core.errors import UserError
@@ -225,6 +224,7 @@ def _fitted(page: SearchPage, max_tokens: int, fields: frozenset[str]) -> Search
 def find_similar(app: App, reference: str, project: str | None = None, limit: int = 10) -> SimilarThreads:
     """Return the threads whose text is nearest in meaning to an issue, merge request, topic or post."""
     require("vectors", "`lore similar`", ["numpy"])
+    from tidelore.app.reading.referring import find_thread, parse_any
     from tidelore.search import semantic
 
     meant = parse_any(reference)

@@ -20,7 +20,7 @@ from tidelore.app.reading.referring import find_thread, parse_any
 from tidelore.app.wiring import App
 from tidelore.core.errors import UserError
 from tidelore.store.mirror.projects import match_project
-from tidelore.store.reading.open_issues import OpenIssue, read_open_issues
+from tidelore.store.reading.lists import OpenIssue, read_open_issues
 
 COMPARED = 3000
 """How many open issues are compared: those that were updated last."""

@@ -21,7 +21,7 @@ from tidelore.app.wiring import App
 from tidelore.core.errors import NotFound, UserError
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.projects import ProjectRow, list_projects, match_project
-from tidelore.store.reading.commits import request_with_number, requests_with_commits
+from tidelore.store.reading.file_history import request_with_number, requests_with_commits
 from tidelore.store.reading.threads import ThreadFilter, find_threads, read_threads_page
 
 _MOST_NOTES = 5

@@ -1,4 +1,4 @@
-"""Finds the merge requests that changed a file, under all its names, and the threads on its lines.
+"""Finds the merge requests that changed a file, under all its names, or that a commit belongs to, and their threads.
 
 A path is a complete path or the end of one, and must match exactly one file. Only the newest head of a live merge
 request counts. Every query uses an index by path, so the cost is that of this file's history. Writes nothing.
@@ -410,3 +410,30 @@ def _threads(
     found = {row[0]: FileThread(*row[1:]) for row in rows}
     # A concurrent run may have deleted a note since.
     return [found[note] for _, _, note in newest if note in found], len(firsts)
+
+
+def requests_with_commits(database: Database, shas: Sequence[str], project_id: int | None) -> dict[str, int]:
+    """Return the row of the merge request for each commit that merged it or is its head."""
+    narrowed = "" if project_id is None else " AND m.project_id = :project_id"
+    params: dict[str, object] = {"shas": database.texts(shas)}
+    if project_id is not None:
+        params["project_id"] = project_id
+    found: dict[str, int] = {}
+    # The commit that merged it is surer than its head, so it is looked up last and replaces what was found before.
+    for column in ("head_sha", "merge_commit_sha"):
+        rows = database.read(
+            f"SELECT m.{column}, m.id FROM merge_requests m WHERE m.{column} {database.among('shas')}"
+            f" AND m.deleted_at IS NULL{narrowed}",
+            params,
+        )
+        found |= dict(rows)
+    return found
+
+
+def request_with_number(database: Database, project_id: int, iid: int) -> int | None:
+    """Return the row of the live merge request with this number."""
+    rows = database.read(
+        "SELECT id FROM merge_requests WHERE project_id = :project_id AND iid = :iid AND deleted_at IS NULL",
+        {"project_id": project_id, "iid": iid},
+    )
+    return rows[0][0] if rows else None
