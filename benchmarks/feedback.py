@@ -17,9 +17,10 @@ from msgspec import Struct
 
 from benchmarks.findings import Finding
 from benchmarks.scale import Scale
-from tidelore.app.feedback_polling import FeedbackPollRequest, poll_github
+from tidelore.app.feedback_polling import FeedbackPollRequest, poll_places
 from tidelore.app.wiring import App
 from tidelore.core.config import Config, parse_config
+from tidelore.feedback.repositories import choose_repos
 from tidelore_world.server import serve
 from tidelore_world.world import World
 
@@ -96,7 +97,7 @@ def _config(url: str, fetch: str, track: list[str]) -> Config:
 def _poll(app: App, world: World) -> Cost:
     world.advance(60)
     before, began = len(world.log), time.monotonic()
-    report = asyncio.run(poll_github(app, FeedbackPollRequest())).report.repos[0]
+    report = asyncio.run(poll_places(app, choose_repos(app.config, None), FeedbackPollRequest())).report.repos[0]
     seconds = time.monotonic() - began
     for error in (report.error, *report.failures.values()):
         if error is not None:

@@ -21,17 +21,15 @@ KNOWN: dict[str, frozenset[str]] = {
         {
             "app.service_jobs",  # the key that a message about an empty configuration names
             "sync.projects",  # the same
-            "cli.audit",  # the words of the command line
+            *("cli.audit", "cli.poll"),  # the words of the command line
             "cli.setup",  # what `lore init` writes
         }
     ),
     "github": frozenset(
         {
-            # Feedback on pull requests: a feature that only GitHub has.
-            *("feedback.actions", "feedback.audit", "feedback.delivery", "feedback.lifecycle", "feedback.outbox"),
-            "feedback.report",
-            "feedback.repositories",
-            *("app.feedback_events", "app.feedback_jobs", "app.feedback_polling"),
+            # Feedback: the words of the commands that poll and audit it, and its lists of comments.
+            *("feedback.delivery", "feedback.report", "feedback.repositories"),
+            *("app.feedback_events", "app.feedback_polling"),
             "store.mirror.cursors",  # the scopes of its comment lists
             # Commands that poll it, audit it, or accept a repository under a known name.
             *("app.auditing", "app.console", "app.sources", "app.syncing"),

@@ -151,7 +151,7 @@ def test_a_config_key_is_marked_as_unused_exactly_when_nothing_reads_it(source: 
 
 def attributes_read(source: Path) -> set[str]:
     """The attributes taken from something called after the settings: `config.sync.scrub_share`, `host.groups`."""
-    owners = {"config", "settings", "host", "storage", "http", "sync", "log"}
+    owners = {"config", "settings", "_settings", "host", "_host", "storage", "http", "sync", "log"}
     return {
         node.attr
         for module in read_modules(source)

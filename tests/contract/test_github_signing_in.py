@@ -18,7 +18,7 @@ from tidelore.core.config import parse_config
 from tidelore.core.errors import CredentialsMissing, CredentialsRejected, RemoteNotFound, TideloreError
 from tidelore.sources.github.source import GitHubSource, open_github, tool_host
 from tidelore.sources.ports import Wiring
-from tidelore.sources.registry import open_github_hosts
+from tidelore.sources.registry import open_feedback_hosts
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_one_host_without_a_token_is_skipped_and_without_any_token_it_is_an_erro
 
     async def do(count: int) -> list[tuple[str, bool]]:
         async with AsyncExitStack() as stack:
-            sources = await open_github_hosts(config.github[count:], wiring, stack)
+            sources = await open_feedback_hosts(config.github[count:], wiring, stack)
             return [(source.name, source.closed is None) for source in sources]
 
     assert asyncio.run(do(0)) == [("github", True), ("away", False)]

@@ -25,6 +25,7 @@ from tidelore.store.mirror.projects import ProjectRow, save_project
 
 CREATED = 1_700_000_000_000
 TABLES = (
+    "project_members",
     "projects", "cursors", "gaps", "leases", "sync_runs", "quarantine", "raw_payloads", "labels", "issues",
     "issue_labels", "issue_assignees", "merge_requests", "mr_labels", "mr_assignees", "mr_reviewers",
     "discussions", "notes", "resource_state_events", "resource_label_events", "resource_milestone_events",

@@ -14,6 +14,7 @@ ENDINGS = "tests/situations/feedback/test_endings.py"
 SWITCHING = "tests/situations/feedback/test_switching.py"
 COST = "tests/situations/feedback/test_cost.py"
 TROUBLE = "tests/situations/feedback/test_trouble.py"
+NOTES = "tests/situations/feedback/test_gitlab_notes.py"
 SHADOW = "tests/situations/feedback/test_shadow.py"
 ALL_WAYS = "tests/properties/test_feedback.py::test_every_polling_mode_ingests_what_a_full_scan_at_each_poll_shows"
 ANY_CHANGE = (
@@ -30,6 +31,42 @@ REPOSITORY = "repository identity"
 OWN_ANSWERS = "own answers"
 
 STORED = (
+    Mutant(
+        name="edit-without-milliseconds-taken-for-an-older-version",
+        invariant=VERSIONS,
+        file="feedback/events.py",
+        before="    return record.updated_at // 1000 < stored.updated_at // 1000\n",
+        after="    return record.updated_at < stored.updated_at\n",
+        test=f"{NOTES}::test_an_edit_within_the_same_second_is_an_event_although_it_is_read_without_milliseconds[sqlite]",
+        why="GraphQL cuts the milliseconds off, so an edit in the second of the last version would be lost.",
+    ),
+    Mutant(
+        name="issue-taken-for-the-merge-request-of-its-number",
+        invariant=VERSIONS,
+        file="feedback/context.py",
+        before='pull, operations = self.pulls.get(number) if on != "issue" else None, self',
+        after="pull, operations = self.pulls.get(number), self",
+        test=f"{NOTES}::test_notes_on_an_issue_with_the_number_of_a_followed_merge_request_are_no_events[sqlite]",
+        why="On GitLab issues and merge requests are numbered separately.",
+    ),
+    Mutant(
+        name="internal-note-answered-in-public",
+        invariant=OWN_ANSWERS,
+        file="feedback/events.py",
+        before="    return record.remote_id if record.internal else None\n",
+        after="    return record.remote_id if record.internal and record.on is None else None\n",
+        test=f"{NOTES}::test_a_command_in_an_internal_note_is_answered_in_its_internal_discussion[sqlite]",
+        why="What members say among themselves would be quoted where everyone reads it.",
+    ),
+    Mutant(
+        name="command-answered-on-the-merge-request-of-the-issues-number",
+        invariant=OWN_ANSWERS,
+        file="feedback/actions.py",
+        before="        if not self._settings.shares_numbers:\n",
+        after="        if self._settings.shares_numbers:\n",
+        test=f"{NOTES}::test_a_command_on_a_source_issue_is_answered_there_although_a_merge_request_has_its_number[sqlite]",
+        why="The answer would be posted in another conversation.",
+    ),
     Mutant(
         name="shadow-scan-counts-what-is-new-as-missed",
         invariant=VERSIONS,
@@ -174,8 +211,8 @@ IDENTITY = (
         name="second-edit-within-a-second-ignored",
         invariant=VERSIONS,
         file="feedback/events.py",
-        before="record.updated_at < stored.updated_at)",
-        after="record.updated_at <= stored.updated_at)",
+        before="    return record.updated_at // 1000 < stored.updated_at // 1000\n",
+        after="    return record.updated_at // 1000 <= stored.updated_at // 1000\n",
         test=f"{DELTAS}::test_a_second_edit_within_one_second_is_an_event_with_a_hash_in_its_key[repo]",
         why="The remote counts whole seconds, and people do not.",
     ),
@@ -192,8 +229,8 @@ IDENTITY = (
         name="touch-taken-for-an-edit",
         invariant=VERSIONS,
         file="feedback/events.py",
-        before="(stored.digest == body_digest(record.body) or record.updated_at < stored.updated_at)",
-        after="record.updated_at < stored.updated_at",
+        before="(stored.digest == body_digest(record.body) or _is_older(record, stored))",
+        after="_is_older(record, stored)",
         test=f"{DELTAS}::test_an_update_with_the_same_body_is_not_an_event_and_a_later_edit_is[repo]",
         why="The remote moves update times by itself, and the same words would be acted on again.",
     ),

@@ -371,7 +371,10 @@ class ConsoleActions:
         for place in choose_repos(self._app.config, None):
             if (place.host.name, place.name) == (project.source, project.configured):
                 return place
-        raise UserError(f"{project.path} is no longer configured", fix="list it under [[github.repos]]")
+        raise UserError(
+            f"{project.path} is no longer configured",
+            fix="list it under [[github.repos]], or under `projects` of [[gitlab]]",
+        )
 
     def _change(self, change: Callable[[Transaction, int], int]) -> int:
         with closing(self._app.open_store()) as database, database.transaction() as tx:

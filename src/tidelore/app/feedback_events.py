@@ -15,7 +15,7 @@ from tidelore.app.answers import copy_fields, means
 from tidelore.app.feedback_tracking import Event, Reply, event, reply, repo_and_number, repo_of_either
 from tidelore.app.sources import find_followed, open_hub
 from tidelore.app.wiring import App, run_until_signalled
-from tidelore.core.config import GitHubHost, RepoSettings, github_host, repo_settings
+from tidelore.core.config import GitHubHost, RepoSettings, feedback_settings, repo_settings
 from tidelore.core.errors import (
     ConfigError,
     CredentialsMissing,
@@ -179,16 +179,13 @@ class _Taking:
         if self._polled_at is not None and now - self._polled_at < interval:
             return None
         self._polled_at = now
-        from tidelore.app.feedback_polling import FeedbackPollRequest, poll_github
+        from tidelore.app.feedback_polling import FeedbackPollRequest, poll_places
         from tidelore.feedback.actions import overall_error
         from tidelore.feedback.report import poll_error
 
-        places = self._request.places
-        only = places[0].name if len(places) == 1 else None
+        request = FeedbackPollRequest(handler=False, command="lore feedback next --poll")
         try:
-            done = await poll_github(
-                self._app, FeedbackPollRequest(only, handler=False, command="lore feedback next --poll")
-            )
+            done = await poll_places(self._app, self._request.places, request)
         except LockHeld:
             # Another process is polling; its events are found in the database.
             return None
@@ -277,7 +274,7 @@ def post_reply(app: App, request: ReplyRequest) -> tuple[PostedReply, TideloreEr
     kind: Literal["pr", "issue"] = "issue" if pull is None else "pr"
     number = pull if pull is not None else issue or 0
     answering = AnswerRequest(kind, number, request.body, request.source, request.reply_to, request.token_key)
-    fate = "the reply may be stored; `lore poll github` completes it, and repeating the command posts it only once"
+    fate = "the reply may be stored; the next poll completes it, and repeating the command posts it only once"
     posted = run_until_signalled(post_answer(app, place, answering), fate)
     return PostedReply(reply(posted.row)), posted.error
 
@@ -314,7 +311,7 @@ def _number(lease: str) -> int:
 
 def _settings(app: App, project: ProjectRow) -> RepoSettings:
     """Return a repository's settings, or the defaults if it is no longer configured."""
-    return repo_settings(github_host(app.config, project.source) or GitHubHost(), project.configured)
+    return feedback_settings(app.config, project.source, project.configured) or repo_settings(GitHubHost(), "")
 
 
 async def post_answer(app: App, place: ConfiguredRepo, answering: AnswerRequest) -> PostedAnswer:

@@ -1,6 +1,6 @@
 """Service jobs of feedback: replies per host, and a handler per repository that has one.
 
-With the jobs that sync they do what `lore poll github` does in one go, so no sync waits for replies or handlers. Each
+With the jobs that sync they do what `lore poll` does in one go, so no sync waits for replies or handlers. Each
 works from stored rows and wakes the others.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tidelore.core.config import feedback_hosts
 from tidelore.feedback.repositories import ConfiguredRepo
 from tidelore.service.jobs import Job, JobResult
 from tidelore.service.schedule import JobSpec
@@ -15,7 +16,7 @@ from tidelore.service.schedule import JobSpec
 if TYPE_CHECKING:
     from tidelore.app.sources import Hub
     from tidelore.app.wiring import App
-    from tidelore.core.config import GitHubHost
+    from tidelore.core.config import FeedbackHost
     from tidelore.feedback.report import RepoReport
 
 ANSWERS_SECONDS = 15.0
@@ -26,8 +27,8 @@ HANDLER_SECONDS = 15.0
 def feedback_jobs(app: App) -> list[Job]:
     """Return the jobs of every configured repository and its host."""
     jobs: list[Job] = []
-    for host in app.config.github:
-        places = [ConfiguredRepo(host, repo.name) for repo in host.repos]
+    for host in feedback_hosts(app.config):
+        places = [ConfiguredRepo(host, name) for name in host.configured]
         jobs += [_handler_job(app, place) for place in places if place.settings.handler]
         if places:
             jobs.append(_answers_job(app, host, places))
@@ -41,7 +42,7 @@ def sync_name(kind: str, host: str, project: str | None) -> str:
 
 def jobs_to_wake(app: App, report: RepoReport, configured: str) -> list[str]:
     """Return the jobs that have work after a sync of one repository."""
-    host = next((host for host in app.config.github if host.name == report.source), None)
+    host = next((host for host in feedback_hosts(app.config) if host.name == report.source), None)
     if host is None:
         return []
     place = ConfiguredRepo(host, configured)
@@ -49,7 +50,7 @@ def jobs_to_wake(app: App, report: RepoReport, configured: str) -> list[str]:
     return wakes + ([_handler_name(place)] if place.settings.handler and report.effects["events"] else [])
 
 
-def _answers_name(host: GitHubHost) -> str:
+def _answers_name(host: FeedbackHost) -> str:
     return f"answers:{host.name}"
 
 
@@ -57,7 +58,7 @@ def _handler_name(place: ConfiguredRepo) -> str:
     return f"handler:{place.host.name}/{place.name}"
 
 
-def _answers_job(app: App, host: GitHubHost, places: list[ConfiguredRepo]) -> Job:
+def _answers_job(app: App, host: FeedbackHost, places: list[ConfiguredRepo]) -> Job:
     spec = JobSpec(_answers_name(host), host.name, "answers", host.base_url, ANSWERS_SECONDS)
     return Job(spec, lambda: _answer(app, places))
 
@@ -104,10 +105,14 @@ def _unread(hub: Hub) -> set[tuple[str, str]]:
     from tidelore.store.work.service_records import list_jobs
 
     failing = {row.name for row in list_jobs(hub.database) if row.failures}
-    known = [
-        (place, hub.known(place)) for place in hub.places if sync_name("github", place.host.name, place.name) in failing
-    ]
+    known = [(place, hub.known(place)) for place in hub.places if _sync_job(place) in failing]
     return {(place.host.name, project.path) for place, project in known if project is not None}
+
+
+def _sync_job(place: ConfiguredRepo) -> str:
+    """Return the name of the job that syncs a repository: its own, or that of its host."""
+    alone = any(unit.project == place.name for unit in place.host.units)
+    return sync_name(place.host.kind, place.host.name, place.name if alone else None)
 
 
 async def _handle(app: App, place: ConfiguredRepo) -> JobResult:

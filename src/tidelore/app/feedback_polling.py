@@ -1,4 +1,4 @@
-"""Use-cases of GitHub polls: sync repositories and act on new comments; audit and repair stored events.
+"""Use-cases of polls: sync repositories and act on new comments; audit and repair stored events of GitHub.
 
 A poll is a sync of the configured repositories (`sync/`), from which feedback is derived. After it, commands are
 applied, replies sent and handlers run.
@@ -6,7 +6,7 @@ applied, replies sent and handlers run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
@@ -95,7 +95,7 @@ class PolledRepo(Struct, frozen=True, kw_only=True):
 
 
 class PolledRepos(Struct, frozen=True, kw_only=True):
-    """The answer of `lore poll github`."""
+    """The answer of `lore poll github` and `lore poll gitlab`."""
 
     run_id: Annotated[int, means("the run; see lore sync-runs")]
     requests: Annotated[int, means("requests sent, including retries and replies")]
@@ -119,7 +119,7 @@ class PlannedRepo(Struct, frozen=True, kw_only=True):
 
 
 class ReposPlan(Struct, frozen=True, kw_only=True):
-    """The answer of `lore poll github --dry-run`."""
+    """The answer of `lore poll github --dry-run` and `lore poll gitlab --dry-run`."""
 
     dry_run: Annotated[bool, means("--dry-run: true")] = True
     repos: list[PlannedRepo]
@@ -132,7 +132,13 @@ class FeedbackPollRequest(Struct, frozen=True):
     full: bool = False
     force: bool = False
     handler: bool = True
-    command: str = "lore poll github"
+    kind: str = "github"
+    command: str = ""
+
+    @property
+    def run_command(self) -> str:
+        """The command under which the run is recorded."""
+        return self.command or f"lore poll {self.kind}"
 
 
 class PollOutcome(Struct):
@@ -147,7 +153,7 @@ class PollOutcome(Struct):
 def poll_repositories(
     app: App, request: FeedbackPollRequest, on_progress: OnProgress
 ) -> tuple[PolledRepos, TideloreError | None]:
-    """Poll GitHub; also return the error of a poll that could not read everything."""
+    """Poll a forge; also return the error of a poll that could not read everything."""
     from tidelore.feedback.actions import overall_error
     from tidelore.feedback.report import poll_error
 
@@ -160,7 +166,8 @@ def poll_repositories(
         told = "done" if row.processed_at is not None else "failed"
         on_progress(Progress(row.repo_full_name, "handler", 0, None, f"event {row.id} {told}"))
 
-    outcome = run_until_signalled(poll_github(app, request, on_repo, on_event, on_progress))
+    places = choose_repos(app.config, request.repo, request.kind)
+    outcome = run_until_signalled(poll_places(app, places, request, on_repo, on_event, on_progress))
     return _polled(outcome), overall_error(poll_error(outcome.report), outcome.actions)
 
 
@@ -176,7 +183,7 @@ def plan_repositories(app: App, request: FeedbackPollRequest) -> ReposPlan:
                 incremental=place.settings.incremental and not request.full,
                 handler=list(place.settings.handler) if request.handler else [],
             )
-            for place in choose_repos(app.config, request.repo)
+            for place in choose_repos(app.config, request.repo, request.kind)
         ]
     )
 
@@ -220,7 +227,7 @@ def act_on_run(app: App, ran: RunReport, reports: Mapping[int, RepoReport]) -> t
     from tidelore.feedback.report import FeedbackPollReport
 
     async def work() -> PollOutcome:
-        async with open_hub(app, choose_repos(app.config, None)) as hub:
+        async with open_hub(app, choose_repos(app.config, None, "github")) as hub:
             found = [repo_report(ran, reports, place.host.name, place.name) for place in hub.places]
             report = FeedbackPollReport(ran.run_id, found, 0, ran.seconds)
             return await _act(hub, report, FeedbackPollRequest())
@@ -230,8 +237,9 @@ def act_on_run(app: App, ran: RunReport, reports: Mapping[int, RepoReport]) -> t
     return _polled(outcome), overall_error(None, outcome.actions)
 
 
-async def poll_github(
+async def poll_places(
     app: App,
+    places: Sequence[ConfiguredRepo],
     request: FeedbackPollRequest,
     on_repo: Callable[[RepoReport], None] = lambda _report: None,
     on_event: OnEvent = lambda _event: None,
@@ -239,7 +247,7 @@ async def poll_github(
 ) -> PollOutcome:
     """Sync every repository, then apply commands, send replies and run handlers."""
     began = app.clock.monotonic()
-    async with open_hub(app, choose_repos(app.config, request.repo)) as hub:
+    async with open_hub(app, places) as hub:
         report = await sync_places(hub, request, on_progress)
         for repo in report.repos:
             on_repo(repo)
@@ -281,7 +289,7 @@ async def sync_places(hub: Hub, request: FeedbackPollRequest, on_progress: OnPro
         chosen.append(ChosenProject(place.host.name, place.name, path, failure=failure, followed=followed))
     targets = build_targets(list(hub.sources.values()), chosen, RESOURCES)
     consumer, targets = await open_consumer(app, hub.database, targets)
-    shop = Workshop(hub.database, app.config, app.clock, app.seam, request.command)
+    shop = Workshop(hub.database, app.config, app.clock, app.seam, request.run_command)
     wanted = MirrorRequest(RESOURCES, force=request.force, scan=request.full, documents=True)
     ran = await mirror(shop, targets, wanted, hub.count, on_progress, make_documents=make_documents, consumer=consumer)
     found = [repo_report(ran, consumer.reports, one.source, one.configured) for one in chosen]
@@ -301,7 +309,9 @@ def repo_report(ran: RunReport, reports: Mapping[int, RepoReport], source: str, 
         found.mode = "repo"
     found.error = next((scope.error for scope in scopes if scope.error is not None), None)
     found.unfinished = sum(scope.is_left for scope in scopes)
-    found.requests = sum(tally.requests for tally in found.surfaces.values())
+    surfaces = sum(tally.requests for tally in found.surfaces.values())
+    # Only the lists of a forge with feeds of comments are counted by surface.
+    found.requests = max(surfaces, 0 if found.surfaces else sum(scope.requests for scope in scopes))
     for scope in scopes:
         found.failures |= scope.failures
         for child in scope.children.values():
@@ -368,7 +378,7 @@ async def audit_github(
 
     began = app.clock.monotonic()
     report = FeedbackAuditReport()
-    async with open_hub(app, choose_repos(app.config, repo), create=False) as hub:
+    async with open_hub(app, choose_repos(app.config, repo, "github"), create=False) as hub:
         for place in hub.places:
             project = hub.known(place)
             found = RepoAudit(place.host.name, place.name if project is None else project.path)
@@ -387,7 +397,7 @@ async def _audit_repo(
     hub: Hub, place: ConfiguredRepo, project: ProjectRow, found: RepoAudit, on_thread: Callable[[str, int, int], None]
 ) -> None:
     from tidelore.core.errors import CredentialsRejected, RateLimited
-    from tidelore.feedback.audit import ThreadAudit, compare, followed, scan
+    from tidelore.feedback.audit import ThreadAudit, ThreadSource, compare, followed, scan
     from tidelore.store.mirror.projects import check_identity
 
     try:
@@ -402,7 +412,9 @@ async def _audit_repo(
         found.threads.append(thread)
         on_thread(found.repo, place_in_line, len(pulls))
         try:
-            thread.surfaces = await scan(hub.source(place), project.remote_id, pull.pr_number)
+            source = hub.source(place)
+            assert isinstance(source, ThreadSource), "only GitHub is audited thread by thread"
+            thread.surfaces = await scan(source, project.remote_id, pull.pr_number)
         except (CredentialsRejected, RateLimited) as error:
             found.error = error
             return

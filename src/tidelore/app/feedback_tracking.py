@@ -10,7 +10,7 @@ from msgspec import Struct
 from tidelore.app.answers import Instant, copy_fields, instant, means
 from tidelore.app.sources import find_followed, open_hub
 from tidelore.app.wiring import App, run_until_signalled
-from tidelore.core.config import Config
+from tidelore.core.config import Config, feedback_settings
 from tidelore.core.errors import NotFound, RemoteNotFound, UserError
 from tidelore.feedback.lifecycle import Lifecycle
 from tidelore.feedback.repositories import ConfiguredRepo, choose_repo, parse_thread
@@ -135,7 +135,7 @@ class Reply(Struct, frozen=True, kw_only=True):
     repo: Annotated[str, means("the repository")]
     scope_kind: Annotated[str, means("pr or issue")]
     number: Annotated[int, means("the thread")]
-    reply_to: Annotated[int | None, means("the review comment it replies to, or null")]
+    reply_to: Annotated[int | None, means("the review comment or GitLab note it replies to, or null")]
     source: Annotated[str, means("reply, comment, operator_command or issue_redirect")]
     token: Annotated[str, means("the token in its hidden marker")]
     body: Annotated[str, means("its text")]
@@ -162,7 +162,7 @@ class Event(Struct, frozen=True, kw_only=True):
     thread_number: Annotated[int, means("the thread that orders it")]
     pr_number: Annotated[int | None, means("the pull request, or null")]
     issue_number: Annotated[int | None, means("its source issue, or null")]
-    kind: Annotated[str, means("issue_comment, review_comment, review_summary or issue_followups")]
+    kind: Annotated[str, means("issue_comment, review_comment, review_summary, note (GitLab) or issue_followups")]
     comment_id: Annotated[int, means("the comment; of issue_followups the last one")]
     author: Annotated[str | None, means("who wrote it")]
     body: Annotated[str, means("its text", untrusted=True)]
@@ -265,7 +265,13 @@ def show_pull(app: App, repo: str | None, pr: str) -> ShownPull:
 def _shown(app: App, database: Database, project: ProjectRow, row: TrackedPr) -> ShownPull:
     number = row.pr_number
     events = list_events(database, project.id, number)
-    answers = [sent for sent in list_outbox(database, project_ids=[project.id]) if sent.scope_number == number]
+    settings = feedback_settings(app.config, project.source, project.configured)
+    kinds = ("pr", "issue") if settings is None or settings.shares_numbers else ("pr",)
+    answers = [
+        sent
+        for sent in list_outbox(database, project_ids=[project.id])
+        if sent.scope_number == number and sent.scope_kind in kinds
+    ]
     commands = [
         found
         for found in list_commands(database, project_id=project.id, limit=1000)

@@ -1,4 +1,4 @@
-"""Use-cases of configured sources: list and diagnose them, open GitHub hosts, accept a replaced repository.
+"""Use-cases of configured sources: list and diagnose them, open hosts for feedback, accept a replaced repository.
 
 `open_hub` opens the hosts and the store for the repositories of one command, and imports what only open hosts need.
 When a repository is replaced, the rows of the former one stay under its current name and are no longer polled.
@@ -16,7 +16,7 @@ from tidelore.app.answers import Instant, copy_fields, instant, means
 from tidelore.app.reports import CHILD_NAMES
 from tidelore.app.wiring import App, run_until_signalled
 from tidelore.core.clock import format_instant
-from tidelore.core.config import Bluesky, Config, all_hosts
+from tidelore.core.config import Bluesky, Config, all_hosts, feedback_hosts, repo_settings
 from tidelore.core.errors import ConfigError, NotFound, RemoteNotFound, TideloreError
 from tidelore.core.references import match_one
 from tidelore.feedback.lifecycle import Lifecycle
@@ -28,7 +28,7 @@ from tidelore.store.mirror.projects import ProjectRow, find_configured, list_pro
 from tidelore.store.work.effects import count_ignored
 
 if TYPE_CHECKING:
-    from tidelore.sources.github.source import GitHubSource
+    from tidelore.sources.ports import FeedbackSource
     from tidelore.sync.diagnosis import Finding
     from tidelore.sync.report import RequestCount
 
@@ -39,10 +39,10 @@ class Hub(Struct, frozen=True):
     app: App
     database: Database
     places: Sequence[ConfiguredRepo]
-    sources: dict[str, GitHubSource]
+    sources: dict[str, FeedbackSource]
     count: RequestCount
 
-    def source(self, place: ConfiguredRepo) -> GitHubSource:
+    def source(self, place: ConfiguredRepo) -> FeedbackSource:
         return self.sources[place.host.name]
 
     def known(self, place: ConfiguredRepo) -> ProjectRow | None:
@@ -65,14 +65,14 @@ async def open_hub(app: App, places: Sequence[ConfiguredRepo], *, create: bool =
     """Open the hosts of these repositories and the store until the block ends."""
     from contextlib import AsyncExitStack
 
-    from tidelore.sources.registry import open_github_hosts
+    from tidelore.sources.registry import open_feedback_hosts
     from tidelore.sync.report import RequestCount
 
     hosts = list({place.host.name: place.host for place in places}.values())
     count = RequestCount()
     async with AsyncExitStack() as stack:
         wiring = app.wiring(count)
-        opened = await open_github_hosts(hosts, wiring, stack)
+        opened = await open_feedback_hosts(hosts, wiring, stack)
         database = app.open_store(create=create)
         stack.callback(database.close)
         yield Hub(app, database, places, {source.name: source for source in opened}, count)
@@ -255,7 +255,8 @@ def _check_configuration(config: Config, file: str) -> Finding:
     if not path.exists():
         return Finding("configuration", True, f"no file at {path}, using defaults (create one with `lore init`)")
     bits = stat.S_IMODE(path.stat().st_mode)
-    runs_program = any(host.handler or any(repo.handler for repo in host.repos) for host in config.github)
+    hosts = feedback_hosts(config)
+    runs_program = any(repo_settings(host, name).handler for host in hosts for name in ("", *host.configured))
     # A user who can write the file can also configure a program to run. A group often contains only the user, so
     # group access is a problem only if a program is configured.
     if bits & (0o022 if runs_program else 0o002):

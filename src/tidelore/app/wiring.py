@@ -201,7 +201,8 @@ def _consumer(
     logins: Mapping[str, str | TideloreError | None],
     options: FeedbackOptions | None = None,
 ) -> FeedbackConsumer:
-    from tidelore.feedback.consumer import FeedbackConsumer, FeedbackSource
+    from tidelore.feedback.consumer import FeedbackConsumer
+    from tidelore.sources.ports import FeedbackSource
 
     usable = {name: source for name, source in sources.items() if isinstance(source, FeedbackSource)}
     names = {name: None if isinstance(login, TideloreError) else login for name, login in logins.items()}

@@ -26,7 +26,7 @@ COMMANDS = {
     "doctor": ("tidelore.cli.setup:doctor_command", "Check the configuration, the database and every source."),
     "sync": ("tidelore.cli.sync:sync_command", "Update the local copy."),
     "ingest": ("tidelore.cli.sync:ingest_command", "Fetch issues or merge requests of the configured projects."),
-    "poll": ("tidelore.cli.poll:poll_command", "Poll GitHub and Bluesky for updates."),
+    "poll": ("tidelore.cli.poll:poll_command", "Poll GitHub, GitLab and Bluesky for updates."),
     "feedback": ("tidelore.cli.feedback:feedback_command", "Track pull requests, process their comments and reply."),
     "service": (
         "tidelore.cli.service:service_command",

@@ -1,4 +1,4 @@
-"""Fetch updates from GitHub and Bluesky: `lore poll`, `lore stream`.
+"""Fetch updates from GitHub, GitLab and Bluesky: `lore poll`, `lore stream`.
 
 Each function that polls is also called by `lore sync`.
 """
@@ -50,8 +50,37 @@ def github_command(
     conditional requests per repository, or three with mirror = "followed". Exits with 7 if something could not be
     read; the rest is stored.
     """
+    return _poll_forge(ctx, FeedbackPollRequest(repo, full, force, not no_handler), dry_run=dry_run)
+
+
+@click.command(
+    "gitlab", cls=LoreCommand, example="lore poll gitlab --repo group/project", answer=(PolledRepos, ReposPlan)
+)
+@click.option("--repo", metavar="GROUP/PROJECT", help="Only this configured project (path or unambiguous ending).")
+@click.option("--full", is_flag=True, help="Read every tracked thread from the beginning.")
+@click.option("--no-handler", is_flag=True, help="Do not run the handler; leave events for `lore feedback next`.")
+@click.option("--force", is_flag=True, help="Take over the lock from another process.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done, without lock, database or network.")
+@click.pass_context
+def gitlab_command(
+    ctx: click.Context,
+    repo: str | None,
+    full: bool,  # noqa: FBT001
+    no_handler: bool,  # noqa: FBT001
+    force: bool,  # noqa: FBT001
+    dry_run: bool,  # noqa: FBT001
+) -> Output:
+    """Sync GitLab projects and act on new notes.
+
+    Mirrors the projects like `lore sync`. Each new or edited note on a tracked merge request becomes one event. Then
+    operator commands are applied, pending replies are sent and the configured handler runs for every ready event. Exits
+    with 7 if something could not be read; the rest is stored.
+    """
+    return _poll_forge(ctx, FeedbackPollRequest(repo, full, force, not no_handler, "gitlab"), dry_run=dry_run)
+
+
+def _poll_forge(ctx: click.Context, request: FeedbackPollRequest, *, dry_run: bool) -> Output:
     invocation = invocation_of(ctx)
-    request = FeedbackPollRequest(repo, full=full, force=force, handler=not no_handler)
     if dry_run:
         plan = plan_repositories(invocation.app(), request)
         return Output(plan, repos_plan_lines(plan))
@@ -208,7 +237,7 @@ def _account_line(account: PolledAccount) -> str | None:
 @click.group(
     "poll",
     cls=LoreGroup,
-    help="Poll GitHub and Bluesky for updates.",
+    help="Poll GitHub, GitLab and Bluesky for updates.",
     no_args_is_help=True,
     params=global_options(),
     example="lore poll github",
@@ -219,6 +248,7 @@ def poll_command() -> None:
 
 poll_command.add_command(bluesky_command)
 poll_command.add_command(github_command)
+poll_command.add_command(gitlab_command)
 
 
 @click.group(

@@ -204,6 +204,7 @@ class ProjectHost(FeedbackHost, frozen=True):
 
     def check(self, where: str, file: str) -> None:
         check_overrides(self, f"{where}.overrides", file)
+        check_allowed_users(self.allowed_users, f"{where}.allowed_users", file)
 
 
 class GitLabHost(ProjectHost, frozen=True):
@@ -488,6 +489,11 @@ def _convert(tree: Any, shape: Any, root: str, file: str) -> Any:
 def all_hosts(config: Config) -> tuple[Host, ...]:
     """Return every configured host of a forge."""
     return (*config.gitlab, *config.github, *config.others)
+
+
+def feedback_hosts(config: Config) -> tuple[FeedbackHost, ...]:
+    """Return every configured host of which merge or pull requests can be followed."""
+    return (*config.github, *config.gitlab)
 
 
 def find_host(config: Config, source: str) -> Host | None:

@@ -298,6 +298,7 @@ class Document(Struct, frozen=True):
 
 
 ISSUE_COMMENT, REVIEW_COMMENT, REVIEW_SUMMARY = "issue_comment", "review_comment", "review_summary"
+NOTE = "note"
 """The kinds of comments: in a conversation, on a line of a diff, and the text of a review."""
 
 
@@ -306,7 +307,8 @@ class CommentRecord(Struct, frozen=True):
 
     `number` is the thread; `association` is the author's relation to the repository, if the server sends it. A comment
     of a deleted account has no author. The update time of a review is the time it was submitted, because its list
-    contains no other time. `on` is issue or mr where issues and merge requests have separate numbers.
+    contains no other time. `on` is issue or mr where issues and merge requests have separate numbers. An `internal` one
+    is visible to project members only.
     """
 
     remote_id: int
@@ -330,6 +332,44 @@ class CommentRecord(Struct, frozen=True):
     subject_type: str | None = None
     diff_hunk: str | None = None
     on: str | None = None
+    internal: bool = False
+
+
+GHOST = "ghost"
+"""The account to which GitLab gives the notes of deleted accounts."""
+
+
+def comment_of_note(note: NoteRecord, number: int, on: str) -> CommentRecord:
+    """Return a note of an issue or a merge request as a comment."""
+    author = note.author_username
+    return CommentRecord(
+        remote_id=note.remote_id,
+        kind=NOTE,
+        number=number,
+        author=None if author is not None and author.casefold() == GHOST else author,
+        is_bot=False,
+        body=note.body,
+        path=note.position_new_path or note.position_old_path,
+        line=note.position_old_line if note.position_new_line is None else note.position_new_line,
+        side=None,
+        commit_sha=note.position_head_sha,
+        in_reply_to=None,
+        review_id=None,
+        review_state=None,
+        url=None,
+        created_at=note.created_at,
+        updated_at=note.updated_at,
+        start_line=note.position_line_range_start,
+        on=on,
+        internal=note.is_internal,
+    )
+
+
+class MemberRecord(Struct, frozen=True):
+    """A member of a project with the access level of the forge: 50 is an owner, 30 and above may write."""
+
+    username: str
+    access_level: int
 
 
 def comment_key(kind: str, remote_id: int) -> str:

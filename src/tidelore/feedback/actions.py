@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from tidelore.core.clock import Clock, format_instant
 from tidelore.core.concurrency import gather
-from tidelore.core.config import GitHubHost, RepoSettings, repo_settings
+from tidelore.core.config import FeedbackHost, RepoSettings, repo_settings
 from tidelore.core.errors import (
     CredentialsRejected,
     IllegalTransition,
@@ -28,19 +28,21 @@ from tidelore.core.errors import (
     TideloreError,
     UserError,
 )
+from tidelore.core.model import NOTE
 from tidelore.engine.crashpoint import Crashpoint
 from tidelore.feedback.commands import help_text
 from tidelore.feedback.delivery import HandlerRunner
-from tidelore.feedback.events import COMMAND_SOURCE, command_token
+from tidelore.feedback.events import COMMAND_SOURCE, answer_below, command_token
 from tidelore.feedback.lifecycle import HANDLER_FAILED, Lifecycle, PullSource
 from tidelore.feedback.outbox import Outbox
 from tidelore.feedback.report import COMMANDS_APPLIED
 from tidelore.feedback.tokens import with_marker
-from tidelore.sources.github.source import GitHubSource
+from tidelore.sources.ports import FeedbackSource
 from tidelore.store.database.port import Database, Transaction
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work import outbox, service_records
 from tidelore.store.work.action_tokens import signing_secret
+from tidelore.store.work.effects import find_comment
 from tidelore.store.work.events import EventRow, pending_counts, retry_now
 from tidelore.store.work.followed_issues import find_issue
 from tidelore.store.work.operator_commands import CommandRow, find_command, finish, pending
@@ -71,7 +73,7 @@ class CommandRunner:
     """Applies the commands of one repository."""
 
     def __init__(
-        self, database: Database, source: PullSource, project: ProjectRow, settings: GitHubHost, clock: Clock
+        self, database: Database, source: PullSource, project: ProjectRow, settings: FeedbackHost, clock: Clock
     ) -> None:
         self._database = database
         self._source = source
@@ -111,7 +113,7 @@ class CommandRunner:
 
     def _record(self, command: CommandRow, outcome: CommandOutcome) -> bool:
         now, number = self._clock.now_ms(), command.issue_number
-        kind = "issue" if find_tracked(self._database, self._project.id, number) is None else "pr"
+        kind, reply_to = self._answer_place(command)
         secret = signing_secret(self._database, now)
         place = (self._project.source, self._project.remote_id, kind)
         token = command_token(*place, number, command.command_key, secret)
@@ -129,12 +131,26 @@ class CommandRunner:
                 token=token,
                 scope_kind=kind,
                 scope_number=number,
-                reply_to=None,
+                reply_to=reply_to,
                 body=with_marker(outcome.result, token),
                 source=COMMAND_SOURCE,
                 now_ms=now,
             )
         return True
+
+    def _answer_place(self, command: CommandRow) -> tuple[str, int | None]:
+        """Return whether a command is answered on an issue or a pull request, and the comment below which, if any."""
+        note = None
+        if not self._settings.shares_numbers:
+            note = find_comment(self._database, self._project.id, NOTE, command.comment_id)
+        if note is not None:
+            return "pr" if note.on == "mr" else "issue", answer_below(note)
+        tracked = find_tracked(self._database, self._project.id, command.issue_number)
+        return "issue" if tracked is None else "pr", None
+
+    def _name(self, number: int) -> str:
+        """Return a pull request as its forge writes it."""
+        return f"{'#' if self._settings.shares_numbers else '!'}{number}"
 
     async def _decide(self, command: CommandRow) -> CommandOutcome:
         match command.command:
@@ -167,7 +183,7 @@ class CommandRunner:
             paused = ", paused" if row.paused else ""
             head = f", head {row.last_seen_head_sha[:12]}" if row.last_seen_head_sha else ""
             since = format_instant(row.entered_at)
-            lines.append(f"- #{row.pr_number}: {row.status}{why} since {since}{paused}{head}; {events}")
+            lines.append(f"- {self._name(row.pr_number)}: {row.status}{why} since {since}{paused}{head}; {events}")
         return CommandOutcome("\n".join(lines) or "No tracked pull requests in this repository.")
 
     async def _unblock(self, command: CommandRow) -> CommandOutcome:
@@ -175,7 +191,7 @@ class CommandRunner:
         head = await self._lifecycle.head_for_unblock(row, command.args.get("head_sha"))
         author = command.author or "operator"
         return CommandOutcome(
-            f"Unblocked: #{row.pr_number} is tracked again from {head[:12]}.",
+            f"Unblocked: {self._name(row.pr_number)} is tracked again from {head[:12]}.",
             (partial(self._lifecycle.unblock_in, row=row, head_sha=head, by=author),),
         )
 
@@ -193,7 +209,7 @@ class CommandRunner:
 
     def _pause(self, command: CommandRow, *, paused: bool) -> CommandOutcome:
         rows, now = self._meant(command), self._clock.now_ms()
-        names = ", ".join(f"#{row.pr_number}" for row in rows)
+        names = ", ".join(self._name(row.pr_number) for row in rows)
         if not rows:
             raise UserError("no tracked pull requests in this repository")
         said = (
@@ -208,7 +224,7 @@ class CommandRunner:
         rows = self._meant(command)
         if not rows:
             raise UserError("no tracked pull requests in this repository")
-        names = ", ".join(f"#{row.pr_number}" for row in rows)
+        names = ", ".join(self._name(row.pr_number) for row in rows)
         acts = [partial(set_scan_due, tracked_id=row.id, due=True) for row in rows]
         return CommandOutcome(f"Syncing: {names} will be fetched again from the beginning at the next poll.", acts)
 
@@ -225,9 +241,9 @@ class CommandRunner:
             raise UserError(f"`{command.command}` needs a pull request: add pr=NUMBER")
         row = find_tracked(self._database, self._project.id, number)
         if row is None:
-            raise UserError(f"#{number} is not tracked")
+            raise UserError(f"{self._name(number)} is not tracked")
         if row.status not in {AWAITING, BLOCKED}:
-            raise UserError(f"#{number} is {row.status}")
+            raise UserError(f"{self._name(number)} is {row.status}")
         return row
 
     def _threads(self, command: CommandRow) -> list[int]:
@@ -277,8 +293,8 @@ class HostActions(Struct, frozen=True):
     """Applies commands, sends answers and runs handlers for one host."""
 
     database: Database
-    source: GitHubSource
-    host: GitHubHost
+    source: FeedbackSource
+    host: FeedbackHost
     clock: Clock
     seam: Crashpoint
     actions: ActionReport

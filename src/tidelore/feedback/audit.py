@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct, field
 
@@ -21,7 +22,6 @@ from tidelore.engine.whole import read_all
 from tidelore.feedback.context import Context, read_context
 from tidelore.feedback.events import event_key, own_tokens, qualifies
 from tidelore.feedback.tokens import find_markers
-from tidelore.sources.github.source import GitHubSource
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.action_tokens import ActionToken, find_tokens
@@ -98,7 +98,20 @@ class FeedbackAuditReport(Struct):
         return sum(len(surface.missing) for repo in self.repos for surface in repo.surfaces)
 
 
-async def scan(source: GitHubSource, repo: int, number: int) -> list[SurfaceAudit]:
+@runtime_checkable
+class ThreadSource(Protocol):
+    """A source whose comments can be read thread by thread and kind by kind."""
+
+    def thread(self, remote_id: int, kind: str, number: int) -> Pages[CommentRecord]:
+        """Return the comments of one kind in one thread."""
+        ...
+
+    def reviews(self, repo: int, number: int) -> Pages[CommentRecord]:
+        """Return the reviews of one pull request."""
+        ...
+
+
+async def scan(source: ThreadSource, repo: int, number: int) -> list[SurfaceAudit]:
     """Read all comments of one pull request."""
     lists: dict[str, Pages[CommentRecord]] = {
         "pr_issue_comments": source.thread(repo, "issue_comment", number),

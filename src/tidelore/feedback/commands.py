@@ -19,7 +19,8 @@ Permission = Literal["allowed", "refused", "ignored"]
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,9}")
 _SHA = re.compile(r"[0-9a-f]{7,64}", re.IGNORECASE)
-_BOT = "[bot]"
+_BOT = re.compile(r".*\[bot\]|(project|group)_[0-9]+_bot.*|service_account_.*", re.IGNORECASE | re.DOTALL)
+"""The names of bots on GitHub, and of the accounts behind access tokens and of service accounts on GitLab."""
 _SHOWN = 60
 _LONGEST_LINE = 1000
 """More than any command needs. Limited because quoted text is parsed character by character."""
@@ -97,7 +98,7 @@ def help_text(prefix: str) -> str:
 
 def is_bot(author: str | None, flagged: bool) -> bool:  # noqa: FBT001 - as the server reports it
     """Return whether an account is a bot, by the server's flag or by its name."""
-    return flagged or (author is not None and author.casefold().endswith(_BOT))
+    return flagged or (author is not None and _BOT.fullmatch(author) is not None)
 
 
 def authorise(author: str | None, flagged_bot: bool, operators: Iterable[str]) -> Permission:  # noqa: FBT001

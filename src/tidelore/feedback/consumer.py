@@ -14,13 +14,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, runtime_checkable
 
 from msgspec import Struct, field
 
 from tidelore.core.clock import Clock
 from tidelore.core.config import Config, RepoSettings, feedback_settings
-from tidelore.core.errors import RemoteTransient
+from tidelore.core.errors import CredentialsRejected, RateLimited, RemotePermanent, RemoteTransient
 from tidelore.core.model import CommentRecord, MergeRequestRecord, PullRecord, Version, pull_of
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.intake import Tally
@@ -48,6 +47,7 @@ from tidelore.feedback.report import (
     RepoReport,
 )
 from tidelore.feedback.tokens import find_markers
+from tidelore.sources.ports import FeedbackSource
 from tidelore.store.database.port import Database, Transaction
 from tidelore.store.mirror.cursors import load_cursor, thread_scope, transfer_position
 from tidelore.store.mirror.projects import ProjectRow, find_project
@@ -64,6 +64,7 @@ from tidelore.store.work.effects import (
     write_effects,
 )
 from tidelore.store.work.events import EventRow, list_events
+from tidelore.store.work.project_members import members_read_at, replace_members
 from tidelore.store.work.service_records import add_to_counter
 from tidelore.store.work.session import Session
 from tidelore.store.work.tracked_pull_requests import (
@@ -83,28 +84,12 @@ from tidelore.store.work.tracked_pull_requests import (
 )
 
 _LOG = logging.getLogger(__name__)
+MEMBERS_MS = 86_400_000
+"""How long the members of a project count as known."""
 
 
 Writing = Callable[[], AbstractContextManager[Transaction]]
 """Begins a transaction."""
-
-
-@runtime_checkable
-class FeedbackSource(Protocol):
-    """The part of a source that feedback uses."""
-
-    @property
-    def skew_ms(self) -> int | None:
-        """How far the server's clock is ahead of ours; None before the first response."""
-        ...
-
-    async def ask_clock(self) -> None:
-        """Learn the server's clock."""
-        ...
-
-    async def compare(self, remote_id: int, base: str, head: str, /) -> str:
-        """Return how a head relates to a base: "ahead", "identical", or something else."""
-        ...
 
 
 class FollowedProject(Struct):
@@ -352,6 +337,7 @@ class FeedbackConsumer:
         if found.source is not None and found.source.skew_ms is None and self._needs_clock(found, following, issues):
             # Our times are compared with the server's, so its clock must be known.
             await found.source.ask_clock()
+        await self._refresh_members(session, found)
         self._begin_operations(session, found)
         for pull in following:
             if pull.judge_from is not None:
@@ -360,6 +346,27 @@ class FeedbackConsumer:
             if issue.judge_from is not None:
                 self._catch_up(session, found, issue.issue_number, "issue", _issue_judging(project.id, issue))
         self.reconsider(project.id, session.writing)
+
+    async def _refresh_members(self, session: Session, found: FollowedProject) -> None:
+        """Read who has access to a project, at most once a day and only where the forge does not say it otherwise."""
+        now, read_at = self._clock.now_ms(), members_read_at(self._database, found.row.id)
+        if found.source is None or (read_at is not None and now - read_at < MEMBERS_MS):
+            return
+        try:
+            members = await found.source.members(found.row.remote_id)
+            if members is None:
+                return
+        except (RemotePermanent, RemoteTransient) as error:
+            if isinstance(error, CredentialsRejected | RateLimited):
+                raise
+            found.report.failures["members"] = error
+            # A list that is refused is asked for again tomorrow; until then those known before count.
+            members = None
+            if isinstance(error, RemoteTransient):
+                return
+        with session.writing() as tx:
+            replace_members(tx, found.row.id, members, now)
+        found.snapshot = None
 
     def _needs_clock(
         self, found: FollowedProject, pulls: Sequence[TrackedPr], issues: Sequence[followed_issues.IssueCursor]

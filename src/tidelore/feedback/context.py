@@ -7,6 +7,7 @@ closed pull requests are not part of it, so they cost nothing (invariant 9).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 from typing import Literal
 
 from msgspec import Struct
@@ -18,6 +19,7 @@ from tidelore.store.database.port import Database
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.action_tokens import find_secret
 from tidelore.store.work.followed_issues import IssueCursor, followed_issues
+from tidelore.store.work.project_members import access_levels
 from tidelore.store.work.tracked_pull_requests import (
     AWAITING,
     BLOCKED,
@@ -65,7 +67,8 @@ class FollowedIssue(Struct, frozen=True):
 
 class Context(Struct, frozen=True):
     """One repository at the start of a poll. `own_login` is our account on the server, if known; `secret` signs
-    answers, and is empty if none are planned.
+    answers, and is empty if none are planned. `members` are access levels by username in lower case, where the forge
+    does not send the association of authors.
 
     Stored times of pull requests and issues are from our clock, those of comments from the server's. They are compared
     on the server's clock, which was `clock_offset` milliseconds ahead of ours in its last response.
@@ -81,6 +84,7 @@ class Context(Struct, frozen=True):
     operations_from: int = 0
     clock_offset: Callable[[], int] = int
     secret: bytes = b""
+    members: Mapping[str, int] = MappingProxyType({})
 
     @property
     def owner(self) -> str:
@@ -162,6 +166,7 @@ def read_context(
         operations_from,
         clock_offset,
         find_secret(database) or b"",
+        access_levels(database, project.id),
     )
 
 

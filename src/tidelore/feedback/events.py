@@ -17,7 +17,7 @@ from typing import Literal
 from tidelore.core.clock import format_instant
 from tidelore.core.config import ALLOWED_USERS
 from tidelore.core.content import digest
-from tidelore.core.model import ISSUE_COMMENT, CommentRecord, Version
+from tidelore.core.model import ISSUE_COMMENT, NOTE, CommentRecord, Version
 from tidelore.feedback.commands import Command, authorise, help_text, is_bot, is_command, is_expired, parse_command
 from tidelore.feedback.context import Context, FollowedIssue
 from tidelore.feedback.tokens import Intent, ScopeKind, action_token, find_markers, is_same_login, with_marker
@@ -38,6 +38,10 @@ from tidelore.store.work.followed_issues import FollowupRow, IssueCursor
 from tidelore.store.work.tracked_pull_requests import TERMINAL
 
 IgnoreReason = Literal["not_allowed", "bot", "deleted_account"]
+
+
+OWNER_LEVEL, WRITER_LEVEL = 50, 30
+"""GitLab's access levels: owners, and developers, who may write to the repository."""
 
 
 def why_ignored(record: CommentRecord, context: Context) -> IgnoreReason | None:
@@ -69,9 +73,12 @@ def _associations(record: CommentRecord, author: str, context: Context) -> Itera
     if record.association is not None:
         yield f"@{record.association.casefold()}"
     # Not every server reports the association of authors.
-    if author.casefold() == context.owner.casefold():
+    level = context.members.get(author.casefold(), 0)
+    if author.casefold() == context.owner.casefold() or level >= OWNER_LEVEL:
         yield "@owner"
-    pull = context.pulls.get(record.number)
+    if level >= WRITER_LEVEL:
+        yield from ("@member", "@collaborator")
+    pull = context.pulls.get(record.number) if record.on != "issue" else None
     if pull is not None and pull.author is not None and pull.author.casefold() == author.casefold():
         yield "@author"
 
@@ -131,10 +138,10 @@ def _redirect(record: CommentRecord, issue_number: int, pr_number: int, context:
     )
     token = action_token(intent, context.secret)
     who = f"@{record.author} " if record.author else ""
-    said = (
-        f"{who}the work on this issue continues in #{pr_number}. Please comment there: comments here are not processed."
-    )
-    return NewRedirect(issue_number, record.remote_id, token, with_marker(said, token), issue_number)
+    name = f"{'#' if context.settings.shares_numbers else '!'}{pr_number}"
+    said = f"{who}the work on this issue continues in {name}. Please comment there: comments here are not processed."
+    body = with_marker(said, token)
+    return NewRedirect(issue_number, record.remote_id, token, body, issue_number, answer_below(record))
 
 
 def _batched(ordered: Sequence[FollowupRow]) -> str:
@@ -149,9 +156,13 @@ COMMAND_SOURCE = "operator_command"
 _LONGEST_COMMAND = 200
 
 
-def remote_instant(instant_ms: int) -> str:
-    """Format a time as GitHub does, in whole seconds."""
-    return f"{format_instant(instant_ms)[:19]}Z"
+def remote_instant(record: CommentRecord) -> str:
+    """Return the update time of a comment as its forge writes it: GitHub in whole seconds, GitLab in milliseconds.
+
+    A note of GitLab that was read by GraphQL has none; its key keeps the instant it was first judged with.
+    """
+    written = format_instant(record.updated_at)
+    return written if record.kind == NOTE else f"{written[:19]}Z"
 
 
 def event_key(record: CommentRecord, stored: Version | None = None) -> str:
@@ -180,6 +191,11 @@ def command_token(host: str, repo_id: int, scope_kind: str, number: int, key: st
     return action_token(Intent(host, repo_id, kind, number, None, COMMAND_SOURCE, key), secret)
 
 
+def answer_below(record: CommentRecord) -> int | None:
+    """Return the comment that an answer replies to in its thread: an internal one is not answered in public."""
+    return record.remote_id if record.internal else None
+
+
 def own_tokens(record: CommentRecord, context: Context, signed: Mapping[str, ActionToken]) -> list[str]:
     """Return the tokens that identify a comment as our answer; `signed` has those of its markers that we signed.
 
@@ -191,7 +207,7 @@ def own_tokens(record: CommentRecord, context: Context, signed: Mapping[str, Act
 
 
 def _is_ours(record: CommentRecord, token: ActionToken, context: Context) -> bool:
-    if token.scope_number != record.number:
+    if token.scope_number != record.number or record.on not in (None, "mr" if token.scope_kind == "pr" else "issue"):
         return False
     if token.observed_comment_id is not None:
         return token.observed_comment_id == record.remote_id
@@ -231,7 +247,7 @@ def interpret(
     ours = own_tokens(record, context, signed)
     if ours:
         return [TokenSeen(token, record.remote_id, record.updated_at) for token in ours]
-    if stored is not None and (stored.digest == body_digest(record.body) or record.updated_at < stored.updated_at):
+    if stored is not None and (stored.digest == body_digest(record.body) or _is_older(record, stored)):
         return ()
     command = parse_command(record.body, context.settings.command_prefix)
     if command is not None:
@@ -246,6 +262,11 @@ def interpret(
     if role == "source_issue":
         return route_comment(record, context.issues[record.number], context)
     return [NewEvent(event_key(record, stored), record.number, context.pulls[record.number].issue_number, record)]
+
+
+def _is_older(record: CommentRecord, stored: Version) -> bool:
+    """Return whether a version was written before the one judged; not every way to read it shows milliseconds."""
+    return record.updated_at // 1000 < stored.updated_at // 1000
 
 
 def _command(record: CommentRecord, command: Command, stored: Version | None, context: Context) -> Sequence[Effect]:
@@ -281,7 +302,7 @@ def _command(record: CommentRecord, command: Command, stored: Version | None, co
 
 
 def _version_name(name: str, record: CommentRecord, stored: Version | None) -> str:
-    named = f"{name}:{remote_instant(record.updated_at)}"
+    named = f"{name}:{remote_instant(record)}"
     if stored is not None and stored.updated_at == record.updated_at:
         return f"{named}#{body_digest(record.body).hex()[:8]}"
     return named
@@ -290,4 +311,4 @@ def _version_name(name: str, record: CommentRecord, stored: Version | None) -> s
 def _answer(record: CommentRecord, key: str, result: str, context: Context) -> PlannedReply:
     kind = context.scope_kind(record)
     token = command_token(context.host, context.repo_id, kind, record.number, key, context.secret)
-    return PlannedReply(kind, record.number, None, token, with_marker(result, token), COMMAND_SOURCE)
+    return PlannedReply(kind, record.number, answer_below(record), token, with_marker(result, token), COMMAND_SOURCE)

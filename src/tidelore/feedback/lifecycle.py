@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final, Literal, Protocol
 
 from tidelore.core.clock import Clock
-from tidelore.core.config import GitHubHost, RepoSettings, repo_settings
+from tidelore.core.config import FeedbackHost, RepoSettings, repo_settings
 from tidelore.core.errors import IllegalTransition, NotFound, UserError
 from tidelore.core.model import PullRecord
 from tidelore.store.database.port import Database, Transaction
@@ -96,7 +96,7 @@ class Lifecycle:
     """Operations on the pull requests of one repository."""
 
     def __init__(
-        self, database: Database, source: PullSource, project: ProjectRow, settings: GitHubHost, clock: Clock
+        self, database: Database, source: PullSource, project: ProjectRow, settings: FeedbackHost, clock: Clock
     ) -> None:
         self._database = database
         self._source = source

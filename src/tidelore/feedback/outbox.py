@@ -7,7 +7,8 @@ answer is posted again only if it is absent. The search reads everything written
 passes agree, and accepts a marker only in a comment by our account. An answer that the server refused permanently is
 not sent again. Writes to one host are spaced apart, also across processes.
 
-Only review comments have threads; an answer to any other comment is posted below it in the conversation.
+On GitHub only review comments have threads; an answer to any other comment is posted below it in the conversation. On
+GitLab every note belongs to a discussion, into which an answer is posted; its id is that of the stored note.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Iterable
-from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.core.clock import Clock
-from tidelore.core.config import GitHubHost, RepoSettings, repo_settings
+from tidelore.core.config import FeedbackHost, RepoSettings, repo_settings
 from tidelore.core.errors import (
     CredentialsRejected,
     LockHeld,
+    NotFound,
     PartialSuccess,
     RateLimited,
     RemoteError,
@@ -32,34 +33,23 @@ from tidelore.core.errors import (
     RemoteTransient,
     TideloreError,
 )
-from tidelore.core.model import REVIEW_COMMENT, CommentRecord, RemoteId
+from tidelore.core.model import NOTE, REVIEW_COMMENT, CommentRecord, RemoteId
 from tidelore.core.process import ProcessIdentity
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
-from tidelore.engine.ports import Lister, ListRequest
+from tidelore.engine.ports import ListRequest, Pages
 from tidelore.feedback.tokens import Intent, ScopeKind, action_token, find_markers, is_same_login, with_marker
+from tidelore.sources.ports import AnswerPlace, AnswerSource
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.projects import ProjectRow, list_projects
 from tidelore.store.work import outbox as rows
 from tidelore.store.work.action_tokens import FAILED, OBSERVED, signing_secret
-from tidelore.store.work.effects import find_comment
+from tidelore.store.work.effects import discussion_of, find_comment
 from tidelore.store.work.events import EventRow, list_events
 from tidelore.store.work.outbox import OutboxRow, find_outbox, free_dead, new_claim, plan
 
 SKEW_MS = 300_000
 """How far the clocks may differ before the search starts earlier: rows have our time, comments the server's."""
 _PASSES = 10
-
-
-class ThreadSource(Protocol):
-    """The part of a source that is used for searching a thread."""
-
-    def thread(self, repo: str | int, kind: str, number: int) -> Lister[CommentRecord]:
-        """Return the comments of one kind in one thread, ordered by id, with support for `since`."""
-        ...
-
-    async def login(self) -> str | None:
-        """Return the login of our account; None if the server does not report it."""
-        ...
 
 
 class AnswerMark(Struct, frozen=True):
@@ -83,12 +73,11 @@ class ThreadPass(Struct, frozen=True):
 
 
 async def find_posted(
-    source: ThreadSource, repo: str | int, row: OutboxRow, overlap_ms: int, clock: Clock
+    source: AnswerSource, place: AnswerPlace, row: OutboxRow, overlap_ms: int, clock: Clock
 ) -> CommentRecord | None:
     """Return our comment with the token of a row, or None if it certainly does not exist."""
     own = AnswerMark(row.token, await source.login())
-    kind = "issue_comment" if row.reply_to is None else "review_comment"
-    pages = source.thread(repo, kind, row.scope_number)
+    pages = source.answers(place)
     since = max(row.created_at - overlap_ms - SKEW_MS, 1)
     reading = await _read(pages, own, since)
     ahead_ms = 0 if reading.server_at is None else clock.now_ms() - reading.server_at
@@ -104,7 +93,7 @@ async def find_posted(
     raise RemoteTransient("the thread kept changing while it was read", reason="unsettled_thread")
 
 
-async def _read(pages: Lister[CommentRecord], own: AnswerMark, since: int) -> ThreadPass:
+async def _read(pages: Pages[CommentRecord], own: AnswerMark, since: int) -> ThreadPass:
     ids: set[RemoteId] = set()
     request, count, server_at = ListRequest(since=since), 0, None
     while True:
@@ -130,25 +119,11 @@ _FIRST_PAUSE_SECONDS = 5.0
 _LIMIT_PAUSE_SECONDS = 60.0
 
 
-class Poster(ThreadSource, Protocol):
-    """The part of a source that is used for posting answers."""
-
-    name: str
-
-    async def post_comment(self, repo: str | int, number: int, body: str) -> CommentRecord:
-        """Post a comment, in a single request."""
-        ...
-
-    async def post_reply(self, repo: str | int, number: int, comment_id: int, body: str) -> CommentRecord:
-        """Reply to a review comment, in a single request."""
-        ...
-
-
 class Outbox:
     """The outbox of one host."""
 
     def __init__(
-        self, database: Database, source: Poster, settings: GitHubHost, clock: Clock, seam: Crashpoint = no_seam
+        self, database: Database, source: AnswerSource, settings: FeedbackHost, clock: Clock, seam: Crashpoint = no_seam
     ) -> None:
         self._database = database
         self._source = source
@@ -209,7 +184,7 @@ class Outbox:
         _tell("token_reconcile_timeout", row)
         overlap_ms = round(settings.comment_fetch_overlap_seconds * 1000)
         try:
-            found = await find_posted(self._source, self._repo(row), row, overlap_ms, self._clock)
+            found = await find_posted(self._source, self._place(row), row, overlap_ms, self._clock)
         except CredentialsRejected:
             raise
         except RemoteError as error:
@@ -258,20 +233,24 @@ class Outbox:
     async def _write(self, row: OutboxRow, settings: RepoSettings) -> CommentRecord:
         # The request must have ended long before any process may search for its comment.
         async with asyncio.timeout(settings.settle_write_seconds / 2 or None):
-            repo = self._repo(row)
-            if row.reply_to is None:
-                return await self._source.post_comment(repo, row.scope_number, row.body)
-            return await self._source.post_reply(repo, row.scope_number, row.reply_to, row.body)
+            place = self._place(row)
+            if self._source.has_discussions and place.reply_to is not None and place.discussion is None:
+                raise RemotePermanent("the discussion it belongs to was deleted", status=404, reason="not_found")
+            return await self._source.post_answer(place, row.body)
 
     def _settings(self, row: OutboxRow) -> RepoSettings:
         """Return the settings of a row's repository, by its configured name."""
         project = self._projects().get(row.project_id)
         return repo_settings(self._host, row.repo_full_name if project is None else project.configured)
 
-    def _repo(self, row: OutboxRow) -> str | int:
-        """Return the id of a row's repository: its name may belong to another one by now."""
+    def _place(self, row: OutboxRow) -> AnswerPlace:
+        """Return where a row is posted, with the id of its repository: its name may belong to another one by now."""
         project = self._projects().get(row.project_id)
-        return row.repo_full_name if project is None else project.remote_id
+        repo = row.repo_full_name if project is None else project.remote_id
+        discussion = None
+        if self._source.has_discussions and row.reply_to is not None:
+            discussion = discussion_of(self._database, row.project_id, row.reply_to)
+        return AnswerPlace(repo, row.scope_kind, row.scope_number, row.reply_to, discussion)
 
     def _observe(self, row: OutboxRow, comment: CommentRecord) -> OutboxRow:
         now = self._clock.now_ms()
@@ -350,16 +329,16 @@ class AnswerTarget(Struct, frozen=True):
 
 async def post(
     database: Database,
-    source: Poster,
+    source: AnswerSource,
     project: ProjectRow,
-    host: GitHubHost,
+    host: FeedbackHost,
     answering: AnswerRequest,
     clock: Clock,
     seam: Crashpoint,
 ) -> PostedAnswer:
     """Store an answer, then send it."""
     answering = await _to_the_first(database, source, project, answering)
-    row = plan_answer(database, project, answering, clock.now_ms())
+    row = plan_answer(database, project, answering, clock.now_ms(), in_discussion=source.has_discussions)
     try:
         row = await Outbox(database, source, host, clock, seam).send(row.id)
     except RemoteError as error:
@@ -368,25 +347,32 @@ async def post(
 
 
 async def _to_the_first(
-    database: Database, source: Poster, project: ProjectRow, answering: AnswerRequest
+    database: Database, source: AnswerSource, project: ProjectRow, answering: AnswerRequest
 ) -> AnswerRequest:
     """Return the answer as a reply to the first comment of its thread: the server accepts no other.
 
     The first comment is stored if the comment became an event; otherwise it is fetched.
     """
     to = answering.to
-    if to is None or any(event.comment_id == to for event in list_events(database, project.id, answering.number)):
+    if to is None or source.has_discussions:
+        return answering
+    if any(event.comment_id == to for event in list_events(database, project.id, answering.number)):
         return answering
     if any(find_comment(database, project.id, kind, to) for kind in _TALK):
         return answering
-    page = await source.thread(project.remote_id, REVIEW_COMMENT, answering.number).fetch_one(str(to))
-    first = next((item.record.in_reply_to for item in page.items), None)
+    first = await source.first_of_thread(AnswerPlace(project.remote_id, answering.scope_kind, answering.number, to))
     return answering if first is None else replace(answering, to=first)
 
 
-def plan_answer(database: Database, project: ProjectRow, answering: AnswerRequest, now_ms: int) -> OutboxRow:
-    """Store an answer; storing the same intent again returns the existing row."""
-    target = find_target(database, project, answering)
+def plan_answer(
+    database: Database, project: ProjectRow, answering: AnswerRequest, now_ms: int, *, in_discussion: bool = False
+) -> OutboxRow:
+    """Store an answer; storing the same intent again returns the existing row.
+
+    With `in_discussion` an answer to any comment is posted into its discussion.
+    """
+    target = find_discussion(database, project, answering) if in_discussion else None
+    target = target or find_target(database, project, answering)
     intent = Intent(
         project.source,
         project.remote_id,
@@ -411,6 +397,21 @@ def plan_answer(database: Database, project: ProjectRow, answering: AnswerReques
             source=answering.source,
             now_ms=now_ms,
         )
+
+
+def find_discussion(database: Database, project: ProjectRow, answering: AnswerRequest) -> AnswerTarget | None:
+    """Return the note that an answer replies to, or raise NotFound unless it is a stored note of this thread."""
+    if answering.to is None:
+        return None
+    note, on = find_comment(database, project.id, NOTE, answering.to), "mr" if answering.scope_kind == "pr" else "issue"
+    if note is None or (note.number, note.on) != (answering.number, on):
+        thread = f"{project.path}{'!' if on == 'mr' else '#'}{answering.number}"
+        raise NotFound(
+            f"note {answering.to} is not stored as a note of {thread}",
+            fix="check the number of the note; if it is new, run `lore sync` first",
+            comment_id=answering.to,
+        )
+    return AnswerTarget(answering.to, answering.body if answering.token_key is None else answering.token_key)
 
 
 def find_target(database: Database, project: ProjectRow, answering: AnswerRequest) -> AnswerTarget:
@@ -442,7 +443,7 @@ def unconfirmed_error(row: OutboxRow) -> TideloreError | None:
     why = f": {_REASONS.get(row.last_error, row.last_error)}" if row.last_error else ""
     return PartialSuccess(
         f"the reply is stored but not confirmed yet{why}",
-        fix="run `lore poll github` or the same command again later; the reply is posted once",
+        fix="run the same command again later; the reply is posted once",
     )
 
 

@@ -12,8 +12,9 @@ from typing import Literal, Protocol
 from urllib.parse import urlsplit
 
 from msgspec import Struct
+from msgspec.structs import fields
 
-from tidelore.core.config import Config, GitHubHost, RepoSettings, repo_settings
+from tidelore.core.config import Config, FeedbackHost, Host, ProjectHost, RepoSettings, feedback_hosts, repo_settings
 from tidelore.core.errors import ConfigError, NotFound, UserError
 from tidelore.core.model import ProjectRecord
 from tidelore.core.references import match_one, read_reference
@@ -52,7 +53,7 @@ _LARGEST = 2**53
 class ConfiguredRepo(Struct, frozen=True):
     """A configured repository."""
 
-    host: GitHubHost
+    host: FeedbackHost
     name: str
 
     @property
@@ -86,9 +87,16 @@ def parse_thread(text: str, kind: ThreadKind) -> ThreadName:
     )
 
 
-def choose_repos(config: Config, wanted: str | None) -> list[ConfiguredRepo]:
-    """Return all configured repositories, or the one named `wanted`."""
-    places = [ConfiguredRepo(host, repo.name) for host in config.github for repo in host.repos]
+def choose_repos(config: Config, wanted: str | None, kind: str | None = None) -> list[ConfiguredRepo]:
+    """Return all configured repositories, or the one named `wanted`; of one forge if `kind` names it."""
+    hosts = [host for host in feedback_hosts(config) if kind in (None, host.kind)]
+    places = [ConfiguredRepo(host, name) for host in hosts for name in host.configured]
+    if not places and kind not in (None, "github"):
+        raise ConfigError(
+            f"no project of {kind} is configured",
+            fix=f"add your projects under `projects` of a [[{kind}]] table in the configuration file",
+            key=f"{kind}.projects",
+        )
     if not places:
         raise ConfigError(
             "no GitHub repository is configured",
@@ -112,10 +120,12 @@ def choose_repo(config: Config, repo: str | None, thread: ThreadName | None = No
     if thread is not None and thread.site is not None:
         places = [place for place in places if _site(place.host) == thread.site]
         if not places:
-            raise NotFound(f"no GitHub host is configured for {thread.site}", fix="add it under [[github]]")
+            raise NotFound(f"no host is configured for {thread.site}", fix="add it under [[github]] or [[gitlab]]")
     wanted = named or repo
     if wanted is not None:
         return _match(places, wanted)
+    # A project that is only mirrored is followed by its name.
+    places = [place for place in places if _expects_feedback(place.host)] or places
     if len(places) > 1:
         raise UserError(
             f"{len(places)} repositories are configured and none was named",
@@ -123,6 +133,13 @@ def choose_repo(config: Config, repo: str | None, thread: ThreadName | None = No
             candidates=[place.name for place in places],
         )
     return places[0]
+
+
+def _expects_feedback(host: FeedbackHost) -> bool:
+    """Return whether a host is configured for feedback: it is for nothing else, or one of the keys for it is set."""
+    own = set(FeedbackHost.__struct_fields__) - set(Host.__struct_fields__)
+    usual = {found.name: found.default for found in fields(host)}
+    return not isinstance(host, ProjectHost) or any(getattr(host, name) != usual[name] for name in own)
 
 
 def _match(places: Sequence[ConfiguredRepo], wanted: str) -> ConfiguredRepo:
@@ -135,6 +152,6 @@ def _is_same(one: str, other: str) -> bool:
     return long == short or long.endswith(f"/{short}")
 
 
-def _site(host: GitHubHost) -> str:
+def _site(host: FeedbackHost) -> str:
     """Return the host name of the web pages, from that of the API."""
     return (urlsplit(host.base_url).hostname or "").removeprefix("api.")

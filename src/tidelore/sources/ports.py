@@ -19,7 +19,9 @@ from tidelore.core.model import (
     ChildRecord,
     CommentRecord,
     ListedRecord,
+    MemberRecord,
     ProjectRecord,
+    PullRecord,
     StatusRecord,
     TopicRecord,
 )
@@ -160,6 +162,72 @@ class FollowableSource(Protocol):
 
     def thread(self, remote_id: int, kind: str, number: int) -> Lister[CommentRecord]:
         """Return the comments of one kind in one thread: by id, with a filter by time, conditional."""
+        ...
+
+
+class AnswerPlace(Struct, frozen=True):
+    """Where an answer is posted: on an issue or a pull request (`scope_kind` issue or pr) of a repository.
+
+    In a thread of it, `reply_to` is the comment it replies to, and `discussion` the id of the thread where the forge
+    asks for that.
+    """
+
+    repo: str | int
+    scope_kind: str
+    number: int
+    reply_to: int | None = None
+    discussion: str | None = None
+
+
+class AnswerSource(Protocol):
+    """The part of a source that is used for posting answers and for finding them again.
+
+    `has_discussions`: every comment can be replied to in its discussion; otherwise only review comments have threads.
+    """
+
+    name: str
+    has_discussions: bool
+
+    async def login(self) -> str | None:
+        """Return the login under which our comments appear; None if the server does not report it."""
+        ...
+
+    def answers(self, place: AnswerPlace) -> Pages[CommentRecord]:
+        """Return the comments among which an answer would be, with those since a given instant at least."""
+        ...
+
+    async def post_answer(self, place: AnswerPlace, body: str) -> CommentRecord:
+        """Post an answer, in a single request; after an error with the reason `unclear_write` it may be posted."""
+        ...
+
+    async def first_of_thread(self, place: AnswerPlace) -> int | None:
+        """Return the first comment of the thread of a review comment; None if it is the first, or unknown."""
+        ...
+
+
+@runtime_checkable
+class FeedbackSource(ProjectSource, AnswerSource, Protocol):
+    """A forge whose merge or pull requests can be followed for feedback."""
+
+    @property
+    def skew_ms(self) -> int | None:
+        """How far the server's clock is ahead of ours; None before the first response."""
+        ...
+
+    async def ask_clock(self) -> None:
+        """Learn the server's clock."""
+        ...
+
+    async def pull(self, remote_id: int, number: int, /) -> PullRecord:
+        """Return the current state of a pull request."""
+        ...
+
+    async def compare(self, remote_id: int, base: str, head: str, /) -> str:
+        """Return how a head relates to a base: "ahead", "identical", or something else."""
+        ...
+
+    async def members(self, remote_id: int, /) -> Sequence[MemberRecord] | None:
+        """Return the members of a project; None if the forge sends each author's association with the comment."""
         ...
 
 

@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
-from tidelore.core.config import ForgeHost, GitHubHost, GitLabHost, Host, find_host
+from tidelore.core.config import FeedbackHost, ForgeHost, GitHubHost, GitLabHost, Host, find_host
 
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
-    from tidelore.sources.github.source import GitHubSource
-    from tidelore.sources.ports import ProjectSource, Wiring
+    from tidelore.sources.ports import FeedbackSource, ProjectSource, Wiring
 
     Opened = AbstractAsyncContextManager[ProjectSource]
-    S = TypeVar("S", ProjectSource, GitHubSource)
+    S = TypeVar("S", ProjectSource, FeedbackSource)
 
 
 class Forge(Struct, frozen=True):
@@ -91,11 +90,18 @@ async def open_hosts(hosts: Sequence[ForgeHost], wiring: Wiring, stack: AsyncExi
     return _refuse_all_closed(sources)
 
 
-async def open_github_hosts(hosts: Sequence[GitHubHost], wiring: Wiring, stack: AsyncExitStack) -> list[GitHubSource]:
+async def open_feedback_hosts(
+    hosts: Sequence[FeedbackHost], wiring: Wiring, stack: AsyncExitStack
+) -> list[FeedbackSource]:
     """Open hosts until the stack unwinds. A host without a token stays closed; raise its error if all are closed."""
-    from tidelore.sources.github.source import open_github
+    from tidelore.sources.ports import FeedbackSource
 
-    return _refuse_all_closed([await stack.enter_async_context(open_github(host, wiring)) for host in hosts])
+    opened: list[FeedbackSource] = []
+    for host in hosts:
+        source = await stack.enter_async_context(open_host(host, wiring))
+        assert isinstance(source, FeedbackSource), f"{host.kind} has no feedback"
+        opened.append(source)
+    return _refuse_all_closed(opened)
 
 
 def _refuse_all_closed(sources: list[S]) -> list[S]:

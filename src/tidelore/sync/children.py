@@ -196,7 +196,9 @@ async def scan_threads(
                     raise
                 except RemoteError as failure:
                     error = failure.message
-                consumer.note_scan(session, project.id, parent.iid, error)
+                # An issue may have the number of a tracked merge request.
+                if error is not None or resource == "merge_requests":
+                    consumer.note_scan(session, project.id, parent.iid, error)
 
 
 async def _project(

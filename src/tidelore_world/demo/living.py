@@ -102,7 +102,7 @@ class Stage:
         from tidelore.app.feedback_tracking import track
         from tidelore.feedback.repositories import choose_repos
 
-        for place in choose_repos(self.app.config, None):
+        for place in choose_repos(self.app.config, None, "github"):
             for pull in self.world.github.truth_pulls(place.name):
                 if pull["state"] == "open":
                     await track(self.app, place, pr=pull["number"], issue=None)
@@ -136,6 +136,7 @@ class Stage:
         """Let a day pass in which nothing happens, and read and verify everything once more."""
         from tidelore.app import feedback_polling as polling
         from tidelore.app.accounts import poll_accounts
+        from tidelore.feedback.repositories import choose_repos
         from tidelore.sources.ports import RESOURCES
         from tidelore.sync.account_poll import PollRequest
         from tidelore.sync.mirror import MirrorRequest
@@ -144,7 +145,8 @@ class Stage:
         app = replace(self.app, clock=Tomorrow())
         for _ in range(2):
             # What the first one sends or brings is seen by the second.
-            await polling.poll_github(app, polling.FeedbackPollRequest(command="lore demo"))
+            places = choose_repos(app.config, None, "github")
+            await polling.poll_places(app, places, polling.FeedbackPollRequest(command="lore demo"))
             await poll_accounts(app, PollRequest(everyone=True, verify=True, documents=False))
         # After the polls: the answers they send to commands are comments of the repositories.
         await mirror(app, MirrorRequest(RESOURCES), "lore demo")

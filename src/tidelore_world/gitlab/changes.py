@@ -59,6 +59,13 @@ class Changes(Records):
         """Take the caller's right to read a project: it answers 403."""
         self.project(project).forbidden = forbidden
 
+    def set_member(self, project: ProjectRef, who: Who, access_level: int | None) -> None:
+        """Give an account an access level in a project; None takes it away."""
+        members, username = self.project(project).members, self.user(who).username
+        members.pop(username, None)
+        if access_level is not None:
+            members[username] = access_level
+
     def delete_project(self, project: ProjectRef) -> None:
         """Remove a project and everything in it."""
         del self.projects[self.project(project).id]

@@ -1,7 +1,7 @@
 """What each REST v4 endpoint answers once its project is found.
 
-Owns the endpoints. Refuses to match paths or to check rights. Invariant: a handler only reads; a request
-never changes the instance.
+Owns the endpoints. Refuses to match paths or to check rights. Invariant: a handler only reads; requests
+that change the instance are in `writes`.
 """
 
 from __future__ import annotations
@@ -63,6 +63,35 @@ def group_projects(forge: View, request: Request, group: str) -> Response:
 def one_project(request: Request, project: Project) -> Response:
     """`/projects/:id`."""
     return conditional(request, encode(items.project_payload(project)))
+
+
+def members(forge: View, request: Request, project: Project) -> Response:
+    """`/projects/:id/members/all`: who may do what, inherited rights included."""
+
+    def shown(entry: tuple[str, int]) -> items.Payload:
+        payload = items.user_payload(forge.user(entry[0])) | {"access_level": entry[1], "expires_at": None}
+        return payload | {"created_at": items.instant(project.created_at_us), "membership_state": "active"}
+
+    return page_of(forge, request, list(project.members.items()), shown)
+
+
+def merge_base(request: Request, project: Project) -> Response:
+    """`/projects/:id/repository/merge_base` of two heads of merge requests."""
+    refs = request.query.get("refs[]", [])
+    if len(refs) < 2:
+        return error(400, "400 Bad request - Provide at least 2 refs")
+    requests = [mr for mr in project.merge_requests if {version.head_sha for version in mr.versions} & set(refs)]
+    heads = {version.head_sha for mr in requests for version in mr.versions}
+    unknown = [ref for ref in refs if ref not in heads]
+    if unknown:
+        return error(400, f"Could not find {'ref' if len(unknown) == 1 else 'refs'}: {', '.join(unknown)}")
+    if len(requests) != 1:
+        return error(404, "404 Merge Base Not Found")
+    versions = requests[0].versions
+    first, last = sorted(next(n for n, one in enumerate(versions) if one.head_sha == ref) for ref in refs[:2])
+    is_straight = not any(version.forced for version in versions[first + 1 : last + 1])
+    sha = versions[first].head_sha if is_straight else versions[first].base_sha
+    return conditional(request, encode({"id": sha, "short_id": sha[:8], "parent_ids": []}))
 
 
 def list_items(forge: View, request: Request, kind: Kind, project: Project) -> Response:

@@ -125,13 +125,14 @@ class MergeRequests(Issues):
         *,
         by: Who = None,
         diffs: Sequence[FileDiff] | None = None,
+        forced: bool = False,
         at_us: int | None = None,
     ) -> MergeRequest:
         """Push to the source branch: new head, new version, new diff, and `updated_at` stays where it is."""
         request, at = self.merge_request(project, iid), self.now(at_us)
         paths = request.topic.paths if request.topic else ("README.md",)
         request.diffs = make_diffs(self.world.rng, paths) if diffs is None else list(diffs)
-        self._add_version(request, at)
+        self._add_version(request, at, forced=forced)
         self._system_note(request, f"added 1 commit\n\n{request.sha[:8]}", self.user(by or request.author), at)
         self.forget_bytes(request)
         return request
@@ -141,10 +142,10 @@ class MergeRequests(Issues):
         request = self.merge_request(project, iid)
         request.project.merge_requests.remove(request)
 
-    def _add_version(self, request: MergeRequest, at: int) -> None:
+    def _add_version(self, request: MergeRequest, at: int, *, forced: bool = False) -> None:
         sha = self.world.prose.sha
         base = request.versions[-1].base_sha if request.versions else sha()
-        request.versions.append(Version(self.new_id(), sha(), base, base, at, len(request.diffs)))
+        request.versions.append(Version(self.new_id(), sha(), base, base, at, len(request.diffs), forced))
 
     def _link_closed_issues(self, request: MergeRequest, at: int) -> None:
         """Note the mention on each issue. It shows in the issue's own list row, so it counts as an edit."""

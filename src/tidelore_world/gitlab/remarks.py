@@ -35,10 +35,10 @@ class Remarks(MergeRequests):
         if home is None:
             home = Discussion(self.world.prose.sha(), individual_note=not (thread or position))
             parent.discussions.append(home)
-        note = Note(
-            self.new_id(), self.user(author), self._body(parent, body), at, at, system=system, internal=internal
-        )
+        note = Note(self.new_id(), self.user(author), self._body(parent, body), at, at, system=system)
         note.position = home.notes[0].position if home.notes else position
+        # A reply in an internal thread is internal, whatever was asked for.
+        note.internal = home.notes[0].internal if home.notes else internal
         home.notes.append(note)
         _settle_types(home, parent)
         parent.user_notes_count += not system

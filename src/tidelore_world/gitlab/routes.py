@@ -18,6 +18,8 @@ from tidelore_world.gitlab.endpoints import (
     list_items,
     list_projects,
     me,
+    members,
+    merge_base,
     one_item,
     one_project,
     version,
@@ -27,6 +29,7 @@ from tidelore_world.gitlab.listing import BadQuery
 from tidelore_world.gitlab.records import NotHere
 from tidelore_world.gitlab.state import Kind, Project
 from tidelore_world.gitlab.view import View
+from tidelore_world.gitlab.writes import find_write
 from tidelore_world.wire import Request, Response, json_response
 
 Handler = Callable[[], Response]
@@ -42,6 +45,7 @@ class _Style:
 
 
 _REST = _Style(frozenset({"GET"}), {"message": "401 Unauthorized"})
+_WRITE = _Style(frozenset({"POST", "PUT"}), _REST.unauthorized)
 _QUERY = _Style(frozenset({"GET", "POST"}), {"errors": [{"message": "Invalid token"}]})
 
 
@@ -53,6 +57,10 @@ def find_route(forge: View, request: Request) -> tuple[str, Handler] | None:
         return f"{request.method} /api/graphql", partial(_guarded, forge, request, answer, _QUERY)
     if segments[:2] != ("api", "v4"):
         return None
+    if request.method in _WRITE.methods and (found := find_write(segments[2:], request.method)) is not None:
+        name, write = found
+        inner = _inside(forge, request, segments[3], partial(write, forge, request))
+        return f"{request.method} {name}", partial(_guarded, forge, request, inner, _WRITE)
     name, handler = _match(forge, request, segments[2:])
     return f"{request.method} {name}", partial(_guarded, forge, request, handler, _REST)
 
@@ -67,6 +75,11 @@ def _match(forge: View, request: Request, rest: tuple[str, ...]) -> tuple[str, H
             return "/projects", partial(list_projects, forge, request)
         case ("groups", group, "projects"):
             return "/groups/:id/projects", partial(group_projects, forge, request, group)
+        case ("projects", project, "members", "all"):
+            return "/projects/:id/members/all", _inside(forge, request, project, partial(members, forge, request))
+        case ("projects", project, "repository", "merge_base"):
+            inner = partial(merge_base, request)
+            return "/projects/:id/repository/merge_base", _inside(forge, request, project, inner)
         case ("projects", project):
             return "/projects/:id", _inside(forge, request, project, partial(one_project, request))
     return _match_item(forge, request, rest)

@@ -126,7 +126,7 @@ class FileDiff:
 
 @dataclass(slots=True, eq=False)
 class Version:
-    """One push: the three commits a diff is made of."""
+    """One push: the three commits a diff is made of. A forced one does not contain the head before it."""
 
     id: int
     head_sha: str
@@ -134,6 +134,7 @@ class Version:
     start_sha: str
     created_at_us: int
     files: int
+    forced: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -222,6 +223,7 @@ class Project:
     merge_requests: Shelf[MergeRequest]
     labels: dict[str, Label] = field(default_factory=dict)
     milestones: dict[str, Milestone] = field(default_factory=dict)
+    members: dict[str, int] = field(default_factory=dict)
     archived: bool = False
     forbidden: bool = False
     open_issues: int = 0

@@ -27,6 +27,7 @@ class View(Remarks):
     `caller`: the account every token belongs to.
     `rate_limit`: requests per world-minute; above it the answer is 429.
     `token`: the only token accepted; None accepts any caller.
+    `lost_answers`: this many successful writes lose their connection before the response is sent.
     `ties_follow_sort`: rows of one instant come in the direction of the sort, not newest first.
     `list_omits_reviewers`: lists show no reviewers; `/reviewers` and the single form tell the truth.
     `statuses`: GraphQL knows work item statuses; without them the type is unknown to the schema.
@@ -44,6 +45,7 @@ class View(Remarks):
         self.foreign_next_link: str | None = None
         self.rate_limit: int | None = None
         self.token: str | None = None
+        self.lost_answers = 0
         self.ties_follow_sort = False
         self.keyset_issues = True
         self.statuses = True

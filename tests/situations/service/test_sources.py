@@ -285,3 +285,25 @@ def test_stream_events_arrive_and_a_stream_stops_at_once(post: Station, monkeypa
     report = post.serve(story)
     assert report.seconds < 30
     assert post.rows("SELECT COUNT(*) FROM sync_runs WHERE status = 'running'") == [(0,)]
+
+
+def test_a_command_on_a_merge_request_is_answered_while_the_service_runs(post: Station) -> None:
+    post.lab(extra='operator_logins = ["mira"]\nwrite_interval_seconds = 0\n')
+    post.write()
+    catch_up(post)
+    with post.world.lock:
+        request = post.world.gitlab.create_merge_request(LAB, title="Follow the tide", author="robin")
+    app = post.app()
+    asyncio.run(track(app, choose_repo(app.config, LAB), pr=request.iid, issue=None))
+
+    async def story(watch: Watch) -> None:
+        await watch.until(lambda: post.rows("SELECT COUNT(*) FROM merge_requests WHERE title LIKE 'Follow%'") == [(1,)])
+        catch_up(post)
+        with post.world.lock:
+            post.world.gitlab.add_note(request, "/lore status", author="mira")
+        await watch.until(lambda: post.rows("SELECT status, scope_kind FROM outbox") == [("observed", "pr")])
+
+    report = post.serve(story)
+    assert report.errors == {}
+    answers = [note for home in request.discussions for note in home.notes if "lore-action:" in note.body]
+    assert len(answers) == 1

@@ -107,3 +107,14 @@ def test_a_repository_that_is_not_configured_is_not_found() -> None:
         choose_repo(ONE, "nobody/nothing")
     with pytest.raises(ConfigError):
         choose_repos(Config(), None)
+
+
+def test_a_mirrored_gitlab_project_is_chosen_by_name_and_without_one_only_if_its_host_has_feedback_keys() -> None:
+    both = {"github": [{"repos": [{"name": "Harbor/Cranes"}]}], "gitlab": [{"projects": ["harbor/ledger"]}]}
+    mirrored = parse_config(both)
+    assert choose_repo(mirrored, None).name == "Harbor/Cranes"
+    assert choose_repo(mirrored, "ledger").name == "harbor/ledger"
+    followed = parse_config({**both, "gitlab": [{"projects": ["harbor/ledger"], "operator_logins": ["mira"]}]})
+    with pytest.raises(UserError, match="2 repositories are configured"):
+        choose_repo(followed, None)
+    assert [place.name for place in choose_repos(followed, None, "gitlab")] == ["harbor/ledger"]

@@ -44,7 +44,7 @@ from tidelore.sources.github.discussions import DiscussionList
 from tidelore.sources.github.graphql import GraphQlClient
 from tidelore.sources.github.threads import BatchedList, BatchedReviews, PullBatches
 from tidelore.sources.items import ThreadComments
-from tidelore.sources.ports import Greeting, Resource, Wiring, skew_of
+from tidelore.sources.ports import AnswerPlace, Greeting, Resource, Wiring, skew_of
 
 
 class GitHubSource:
@@ -66,6 +66,7 @@ class GitHubSource:
     )
     feeds: Mapping[str, str] = MappingProxyType({"issue_comments": ISSUE_COMMENT, "review_comments": REVIEW_COMMENT})
     owns_names = True
+    has_discussions = False
 
     def __init__(
         self,
@@ -107,7 +108,7 @@ class GitHubSource:
     @property
     def skew_ms(self) -> int | None:
         """How far the server's clock is ahead of ours, from the last response; None before the first."""
-        return self._client.skew_ms
+        return None if self.closed is not None else self._client.skew_ms
 
     async def ask_clock(self) -> None:
         """Learn the server's clock by a request that does not count against the rate limit."""
@@ -290,6 +291,24 @@ class GitHubSource:
     async def compare(self, repo: Repo, base: str, head: str) -> str:
         """Return how a head relates to a base: "ahead", "behind", "diverged" or "identical"."""
         return await self._client.compare(repo, base, head)
+
+    async def members(self, _remote_id: int) -> None:
+        """Return None: each comment contains the association of its author."""
+
+    def answers(self, place: AnswerPlace) -> Pages[CommentRecord]:
+        """Return the comments among which an answer would be: in the conversation, or on the diff."""
+        return self.thread(place.repo, ISSUE_COMMENT if place.reply_to is None else REVIEW_COMMENT, place.number)
+
+    async def post_answer(self, place: AnswerPlace, body: str) -> CommentRecord:
+        """Comment on a thread, or reply to a review comment."""
+        if place.reply_to is None:
+            return await self.post_comment(place.repo, place.number, body)
+        return await self.post_reply(place.repo, place.number, place.reply_to, body)
+
+    async def first_of_thread(self, place: AnswerPlace) -> int | None:
+        """Return the first comment of the thread of a review comment; None if it is the first, or unknown."""
+        page = await self.thread(place.repo, REVIEW_COMMENT, place.number).fetch_one(str(place.reply_to))
+        return next((item.record.in_reply_to for item in page.items), None)
 
     async def post_comment(self, repo: Repo, number: int, body: str) -> CommentRecord:
         """Comment on a thread, without retries; after an error with the reason `unclear_write` it may be posted."""

@@ -1,19 +1,24 @@
-"""The calls of the GitLab API: URLs and parameters. Must not decide what to request."""
+"""The calls of the GitLab API: URLs and parameters.
+
+Must not decide what to request, and never repeats a write: one whose outcome is unknown raises `unclear_write`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 from urllib.parse import quote
 
 import msgspec
 from msgspec import Raw, Struct
 
-from tidelore.core.errors import RemoteNotFound
+from tidelore.core.errors import RemoteNotFound, RemotePermanent
 from tidelore.core.model import ProjectRecord
+from tidelore.core.redaction import redact
 from tidelore.http.client import HttpClient
+from tidelore.http.failures import unclear_write
 from tidelore.http.response import Response
-from tidelore.sources.gitlab.payloads import Project, User
+from tidelore.sources.gitlab.payloads import Commit, Project, User
 from tidelore.sources.gitlab.transform import transform_project
 
 P = TypeVar("P")
@@ -60,6 +65,35 @@ class GitLabClient:
     def remaining(self) -> int | None:
         """Remaining requests of the rate limit; None if the server does not report it."""
         return self._http.governor.remaining
+
+    @property
+    def skew_ms(self) -> int | None:
+        """How far the server's clock is ahead of ours, from the last response; None before the first."""
+        return self._http.governor.skew_ms
+
+    async def merge_base(self, project_id: int, one: str, other: str) -> str | None:
+        """Return the last common commit of two commits; None if one is unknown or they have no common history."""
+        refs = f"refs%5B%5D={quote(one, safe='')}&refs%5B%5D={quote(other, safe='')}"
+        address = f"{API}/projects/{project_id}/repository/merge_base?{refs}"
+        try:
+            found, _ = await self._http.get_json(address, as_type=Commit, route="merge_base")
+        except RemoteNotFound:
+            # The same answer as for a project that is gone.
+            await self.project(project_id)
+            return None
+        except RemotePermanent as error:
+            if error.status != 400:
+                raise
+            return None
+        return found.id
+
+    async def post(self, address: str, content: object, *, read: Callable[[bytes], P], route: str) -> P:
+        """Send a write once and return the stored object; a response that cannot be parsed raises `unclear_write`."""
+        response = await self._http.post(address, content, route=route)
+        try:
+            return read(response.body)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            raise unclear_write(redact(response.url), response.status) from None
 
     async def list_page(
         self, address: str, params: Mapping[str, str | int] | None, *, etag: str | None, route: str

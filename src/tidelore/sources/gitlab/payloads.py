@@ -17,6 +17,15 @@ class User(Struct, frozen=True):
     username: str
 
 
+class Member(Struct, frozen=True):
+    username: str
+    access_level: Number
+
+
+class Commit(Struct, frozen=True):
+    id: str
+
+
 class Label(Struct, frozen=True):
     """A label with its details; most lists send only the name."""
 

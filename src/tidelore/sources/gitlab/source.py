@@ -12,16 +12,26 @@ from urllib.parse import urlsplit
 
 from tidelore.core.clock import Clock
 from tidelore.core.config import Config, GitLabHost
-from tidelore.core.errors import CredentialsMissing, TideloreError
-from tidelore.core.model import ChildRecord, CommentRecord, ListedRecord, ProjectRecord, StatusRecord
+from tidelore.core.errors import CredentialsMissing, RemoteNotFound, RemotePermanent, TideloreError
+from tidelore.core.model import (
+    ChildRecord,
+    CommentRecord,
+    ListedRecord,
+    MemberRecord,
+    ProjectRecord,
+    PullRecord,
+    StatusRecord,
+    pull_of,
+)
 from tidelore.engine.ports import Lister, Pages, Parent
 from tidelore.http.client import private_token
 from tidelore.sources.credentials import find_token
 from tidelore.sources.gitlab.client import GitLabClient
 from tidelore.sources.gitlab.conversations import ConversationBatches, ConversationList, ParentList
 from tidelore.sources.gitlab.graphql import GitLabGraphQl, read_statuses
+from tidelore.sources.gitlab.notes import NoteList, post_note, project_members
 from tidelore.sources.gitlab.surfaces import child_lists, group_projects, issue_list, merge_request_list
-from tidelore.sources.ports import Greeting, Resource, Wiring, skew_of
+from tidelore.sources.ports import AnswerPlace, Greeting, Resource, Wiring, skew_of
 
 
 class GitLabSource:
@@ -38,6 +48,7 @@ class GitLabSource:
     )
     feeds: Mapping[str, str] = MappingProxyType({})
     owns_names = False
+    has_discussions = True
 
     def __init__(
         self, host: GitLabHost, door: GitLabClient | TideloreError, config: Config, clock: Clock, *, signed_in: bool
@@ -121,6 +132,46 @@ class GitLabSource:
         if kind != "discussions":
             return lists
         return [ConversationList(self._batches, resource, remote_id, parent.iid, by_rest) for by_rest in lists]
+
+    @property
+    def skew_ms(self) -> int | None:
+        """How far the server's clock is ahead of ours, from the last response; None before the first."""
+        return None if self.closed is not None else self._client.skew_ms
+
+    async def ask_clock(self) -> None:
+        """Learn the server's clock by a cheap request."""
+        await self.greet()
+
+    async def pull(self, remote_id: int, number: int) -> PullRecord:
+        """Return the current state of one merge request."""
+        page = await merge_request_list(self._client, remote_id, per_page=1).fetch_one(str(number))
+        for rejected in page.rejected:
+            raise RemotePermanent(f"could not parse merge request !{number}: {rejected.error}", reason="bad_shape")
+        for item in page.items:
+            return pull_of(item.record)
+        raise RemoteNotFound(f"merge request !{number} does not exist", status=404, reason="not_found")
+
+    async def compare(self, remote_id: int, base: str, head: str) -> str:
+        """Return how a head relates to a base: "ahead", "behind", "diverged" or "identical"."""
+        if base == head:
+            return "identical"
+        common = await self._client.merge_base(remote_id, base, head)
+        return "ahead" if common == base else "behind" if common == head else "diverged"
+
+    async def members(self, remote_id: int) -> Sequence[MemberRecord]:
+        """Return everyone with access to a project, whether given by the project or by a group around it."""
+        return await project_members(self._client, remote_id, per_page=self._per_page)
+
+    def answers(self, place: AnswerPlace) -> Pages[CommentRecord]:
+        """Return the notes of an issue or a merge request, the newest first."""
+        return NoteList(self._client, place, self._per_page)
+
+    async def post_answer(self, place: AnswerPlace, body: str) -> CommentRecord:
+        """Write a note, in a discussion if one is given, without retries."""
+        return await post_note(self._client, place, body)
+
+    async def first_of_thread(self, _place: AnswerPlace) -> None:
+        """Return None: a reply may name any note of its discussion."""
 
     def announce(self, kind: str, resource: str, remote_id: int, path: str, parents: Sequence[Parent]) -> None:
         """Say whose discussions will be requested next; each other list of children is a request by itself."""

@@ -30,6 +30,7 @@ from tidelore.core.model import (
     NoteRecord,
     ReviewerRecord,
     StateEventRecord,
+    comment_of_note,
 )
 from tidelore.engine.ports import Parent
 from tidelore.engine.whole import in_chunks
@@ -329,27 +330,10 @@ def comments_of_discussion(record: ChildRecord, parent: Parent, kind: ParentKind
     """Yield the notes of a discussion that people wrote, as comments."""
     if not isinstance(record, DiscussionRecord):
         return
+    on = "issue" if kind.column == "issue_id" else "mr"
     for note in record.notes:
         if not note.is_system:
-            yield CommentRecord(
-                remote_id=note.remote_id,
-                kind="note",
-                number=parent.iid,
-                author=note.author_username,
-                is_bot=False,
-                body=note.body,
-                path=note.position_new_path or note.position_old_path,
-                line=note.position_old_line if note.position_new_line is None else note.position_new_line,
-                side=None,
-                commit_sha=note.position_head_sha,
-                in_reply_to=None,
-                review_id=None,
-                review_state=None,
-                url=None,
-                created_at=note.created_at,
-                updated_at=note.updated_at,
-                on="issue" if kind.column == "issue_id" else "mr",
-            )
+            yield comment_of_note(note, parent.iid, on)
 
 
 DISCUSSIONS = child_family(

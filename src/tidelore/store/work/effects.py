@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct
 
 from tidelore.core.content import digest
-from tidelore.core.model import CommentRecord, RemoteId, Version
+from tidelore.core.model import GHOST, NOTE, CommentRecord, RemoteId, Version
 from tidelore.store.database.port import Database, Params, Row, Transaction
 from tidelore.store.work.action_tokens import observe_in_project
 from tidelore.store.work.events import (
@@ -85,7 +85,7 @@ _COLUMNS = (
     " COALESCE(n.position_new_path, n.position_old_path), n.position_new_line, n.position_old_line, n.position_side,"
     " n.position_head_sha, n.in_reply_to, n.review_id, n.review_state, n.url, n.created_at, n.updated_at,"
     " n.author_association, n.position_line_range_start, n.subject_type, n.diff_hunk,"
-    " CASE WHEN n.kind <> 'note' THEN NULL WHEN m.id IS NULL THEN 'issue' ELSE 'mr' END"
+    " CASE WHEN n.kind <> 'note' THEN NULL WHEN m.id IS NULL THEN 'issue' ELSE 'mr' END, n.is_internal"
 )
 _WORDS = "n.is_system = 0"
 Read = Callable[[str, Params], list[Row]]
@@ -133,14 +133,26 @@ def find_comment(database: Database, project_id: int, kind: str, remote_id: int)
     return _comment(rows[0]).record if rows else None
 
 
+def discussion_of(database: Database, project_id: int, note_id: int) -> str | None:
+    """Return the remote id of the discussion that a stored note belongs to."""
+    rows = database.read(
+        "SELECT d.remote_id FROM notes n JOIN discussions d ON d.id = n.discussion_id"
+        " WHERE n.project_id = :project_id AND n.kind = 'note' AND n.remote_id = :id AND n.is_system = 0",
+        {"project_id": project_id, "id": note_id},
+    )
+    return str(rows[0][0]) if rows else None
+
+
 _FIELDS = CommentRecord.__struct_fields__
 
 
 def _comment(row: Row) -> StoredComment:
     note_id, judged_at, judged_hash, ignored, *values = row
-    remote_id, kind, number, author, is_bot, body, path, new_line, old_line, side, *rest = values
+    remote_id, kind, number, author, is_bot, body, path, new_line, old_line, side, *rest, internal = values
+    if kind == NOTE and author is not None and author.casefold() == GHOST:
+        author = None
     line = old_line if side == "LEFT" or new_line is None else new_line
-    fields = (remote_id, kind, number, author, bool(is_bot), body, path, line, side, *rest)
+    fields = (remote_id, kind, number, author, bool(is_bot), body, path, line, side, *rest, bool(internal))
     record = CommentRecord(**dict(zip(_FIELDS, fields, strict=True)))
     return StoredComment(note_id, record, _judged(remote_id, judged_at, judged_hash), ignored)
 
@@ -241,7 +253,7 @@ def _mark(tx: Transaction, judged: Sequence[JudgedComment]) -> None:
 def _plan(tx: Transaction, project_id: int, repo: str, effect: NewRedirect | PlannedReply, now_ms: int) -> int:
     if isinstance(effect, NewRedirect):
         note_redirected(tx, project_id, effect.issue_number, effect.comment_id, now_ms)
-        effect = PlannedReply("issue", effect.scope_number, None, effect.token, effect.body, REDIRECT_SOURCE)
+        effect = PlannedReply("issue", effect.scope_number, effect.reply_to, effect.token, effect.body, REDIRECT_SOURCE)
     row = plan(
         tx, project_id=project_id, repo=repo, token=effect.token, scope_kind=effect.scope_kind,
         scope_number=effect.scope_number, reply_to=effect.reply_to, body=effect.body, source=effect.source,

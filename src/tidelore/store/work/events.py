@@ -61,7 +61,7 @@ class NewFollowup(Struct, frozen=True):
 class NewRedirect(Struct, frozen=True):
     """A comment on a source issue whose pull request exists: it is answered once with a pointer to it.
 
-    `scope_number` is the thread in which the answer is posted.
+    `scope_number` is the thread in which the answer is posted, `reply_to` the comment that it must be posted below.
     """
 
     issue_number: int
@@ -69,6 +69,7 @@ class NewRedirect(Struct, frozen=True):
     token: str
     body: str
     scope_number: int
+    reply_to: int | None = None
 
 
 class PlannedReply(Struct, frozen=True):

@@ -15,11 +15,21 @@ CREATE TABLE projects (
     configured TEXT NOT NULL,                                            -- name by which the configuration or a group brought it
     node_id    TEXT,                                                     -- global id, where the forge has one
     has_topics INTEGER NOT NULL DEFAULT 0 CHECK (has_topics IN (0, 1)),  -- Discussions are switched on
+    members_at INTEGER,                                                  -- its members were last read; NULL: never
     created_at INTEGER NOT NULL,                                         -- first stored here
     updated_at INTEGER NOT NULL,                                         -- last confirmed by the forge
     UNIQUE (source, remote_id)
 ) STRICT;
 CREATE INDEX idx_projects_path ON projects (path);
+
+-- Who has access to a project, where the forge does not say it with each comment.
+CREATE TABLE project_members (
+    project_id   INTEGER NOT NULL REFERENCES projects (id) ON DELETE CASCADE,
+    username     TEXT NOT NULL,
+    access_level INTEGER NOT NULL,                                       -- of the forge: 50 owner, 30 and above may write
+    updated_at   INTEGER NOT NULL,
+    PRIMARY KEY (project_id, username)
+) STRICT;
 
 -- Reading position of each remote list: one row per scope and surface, for all sources.
 CREATE TABLE cursors (

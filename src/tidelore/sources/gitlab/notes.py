@@ -1,0 +1,104 @@
+"""Writes notes on issues and merge requests, finds them again, and reads who has access to a project.
+
+A list of notes has no filter by time: it is read from the newest note down to the instant of interest. It contains the
+replies in discussions and the notes on the diff too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Raw
+
+from tidelore.core.content import digest
+from tidelore.core.model import CommentRecord, Item, MemberRecord, Rejected, Version, comment_of_note
+from tidelore.engine.ports import ListRequest, Page
+from tidelore.sources.gitlab.client import API, GitLabClient
+from tidelore.sources.gitlab.payloads import Member
+from tidelore.sources.gitlab.transform import transform_note
+from tidelore.sources.items import next_address, reject
+from tidelore.sources.ports import AnswerPlace
+
+_LOG = logging.getLogger(__name__)
+_KINDS = {"pr": ("merge_requests", "mr"), "issue": ("issues", "issue")}
+_MEMBERS = "members"
+
+
+class NoteList:
+    """The notes of one issue or merge request, the newest first, down to `since`."""
+
+    def __init__(self, client: GitLabClient, place: AnswerPlace, per_page: int) -> None:
+        self._client = client
+        self._place = place
+        self._per_page = per_page
+        self._route = f"{_KINDS[place.scope_kind][0]}/notes"
+
+    async def fetch(self, request: ListRequest) -> Page[CommentRecord]:
+        order: dict[str, str | int] = {"order_by": "created_at", "sort": "desc", "per_page": self._per_page}
+        params = order if request.token is None else None
+        address = request.token or f"{_address(self._place)}/notes"
+        raws, response = await self._client.list_page(address, params, etag=None, route=self._route)
+        items, rejected = self._read(raws or [])
+        following = next_address(response, len(raws or ()), self._per_page, self._route)
+        if request.since is not None and any(item.at < request.since for item in items):
+            following = None
+        return Page(items=items, rejected=rejected, next_token=following, server_at=response.server_at)
+
+    def _read(self, raws: list[Raw]) -> tuple[list[Item[CommentRecord]], list[Rejected]]:
+        items: list[Item[CommentRecord]] = []
+        rejected: list[Rejected] = []
+        for raw in raws:
+            payload = bytes(raw)
+            try:
+                record = _comment(payload, self._place)
+            except (msgspec.DecodeError, ValueError, RecursionError) as error:
+                rejected.append(reject(payload, str(error), "id"))
+                continue
+            version = Version(record.remote_id, record.updated_at, digest(payload))
+            items.append(Item(version, record.created_at, payload, record))
+        return items, rejected
+
+
+async def post_note(client: GitLabClient, place: AnswerPlace, body: str) -> CommentRecord:
+    """Write a note in the conversation, or into a discussion; a reply in an internal discussion is internal."""
+    above = _address(place)
+    if place.discussion is not None:
+        above += f"/discussions/{quote(place.discussion, safe='')}"
+    route = f"{_KINDS[place.scope_kind][0]}/post"
+    return await client.post(
+        f"{above}/notes", {"body": body}, read=lambda payload: _comment(payload, place), route=route
+    )
+
+
+async def project_members(client: GitLabClient, project_id: int, *, per_page: int) -> list[MemberRecord]:
+    """Return everyone with access to a project with the highest level, by username."""
+    address: str | None = f"{API}/projects/{project_id}/members/all"
+    params: dict[str, str | int] | None = {"per_page": per_page}
+    levels: dict[str, int] = {}
+    asked: set[str] = set()
+    while address is not None and address not in asked:
+        asked.add(address)
+        raws, response = await client.list_page(address, params, etag=None, route=_MEMBERS)
+        for member in _members(raws or []):
+            levels[member.username] = max(member.access_level, levels.get(member.username, 0))
+        address, params = next_address(response, len(raws or ()), per_page, _MEMBERS), None
+    return [MemberRecord(username, level) for username, level in sorted(levels.items())]
+
+
+def _members(raws: list[Raw]) -> Iterator[Member]:
+    for raw in raws:
+        try:
+            yield msgspec.json.decode(raw, type=Member)
+        except (msgspec.DecodeError, ValueError) as error:
+            _LOG.warning("could not parse a member of a project: %s", error)
+
+
+def _address(place: AnswerPlace) -> str:
+    return f"{API}/projects/{quote(str(place.repo), safe='')}/{_KINDS[place.scope_kind][0]}/{place.number}"
+
+
+def _comment(payload: bytes, place: AnswerPlace) -> CommentRecord:
+    return comment_of_note(transform_note(payload, 0), place.number, _KINDS[place.scope_kind][1])
