@@ -2,7 +2,7 @@
 
 A word is replaced by the nearest word of the documents: one letter away, or two if it has at least six letters and the
 first is right. Words in quotes, names and words that are part of a longer word are left as they are. Nothing is
-corrected silently: callers show the corrections.
+corrected silently: callers show the corrections. If most words of a query remain unknown, none is replaced.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def correct(database: Database, query: Query) -> CorrectedQuery:
         if _is_plain(term) and not text.has(term) and not words_containing(database, fold(term.text), 1)
     ]
     used = {term: word for term in unknown if (word := _nearest(database, fold(term.text))) is not None}
-    if not used:
+    # If most words stay unknown, the documents are about something else, and a near word is a coincidence.
+    if not used or 2 * (len(unknown) - len(used)) > len(query.terms):
         return CorrectedQuery(query)
     terms = dict.fromkeys(Term(used[term]) if term in used else term for term in query.terms)
     spoken = query.text

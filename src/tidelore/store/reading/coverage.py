@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tidelore.store.database.port import Database
+from tidelore.store.mirror.kinds import POSITIONS
 
 
 class ListCoverage(NamedTuple):
@@ -69,7 +70,9 @@ def read_lists(database: Database) -> list[ListCoverage]:
 
 def read_children(database: Database, project_id: int | None = None) -> list[ChildCoverage]:
     """Return how far each kind of children was read in every project."""
-    where = "" if project_id is None else " WHERE c.project_id = :project_id"
+    # What is read on demand counts only while it is due.
+    where = f" WHERE NOT (c.kind = '{POSITIONS}' AND c.synced_for >= c.parent_updated_at)"
+    where += "" if project_id is None else " AND c.project_id = :project_id"
     rows = database.read(
         "SELECT p.source, p.path, c.parent_kind, c.kind, COUNT(*),"
         " SUM(CASE WHEN c.fetched_for = c.parent_updated_at THEN 1 ELSE 0 END),"
