@@ -67,14 +67,17 @@ def described(option: click.Option) -> tuple[str, str]:
 
 def _section(name: str, command: click.Command) -> str:
     assert isinstance(command, LoreCommand | LoreGroup)
-    shared = {option.name for option in global_options()}
+    # A command may have an option of its own under a global name, such as --full.
+    shared = {(option.name, getattr(option, "help", None)) for option in global_options()}
     usage = click.Command.collect_usage_pieces(command, click.Context(command))
     lines = [f"## lore {name}", ""]
     for paragraph in paragraphs(command):
         lines += [fill(paragraph, 120, break_on_hyphens=False, break_long_words=False), ""]
     lines += ["```sh", command.example, "```", ""]
     lines += [f"Usage: `{' '.join(['lore', name, *usage])}`", ""]
-    own = [parameter for parameter in command.params if parameter.name not in shared]
+    own = [
+        parameter for parameter in command.params if (parameter.name, getattr(parameter, "help", None)) not in shared
+    ]
     options = _table(own)
     return "\n".join(lines) + (f"\n{options}" if options else "") + _robot_data(name, command)
 

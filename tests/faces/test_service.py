@@ -38,7 +38,7 @@ def test_a_single_round_updates_every_source_and_reports_it(served: Desk) -> Non
     done = served.run("service", "--once")
     assert done.code == 0, done.err
     assert done.out.endswith(" s\n")
-    assert "4 jobs, " in done.out
+    assert "3 jobs, " in done.out
     assert served.query("SELECT COUNT(*) FROM issues") == [(5,)]
     assert served.query("SELECT COUNT(*) FROM dirty_sources") == [(0,)]
     assert "gitlab:gitlab" in done.err, "a service tells what it does as it goes"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tidelore.core.config import feedback_hosts
-from tidelore.feedback.repositories import ConfiguredRepo
+from tidelore.feedback.repositories import ConfiguredRepo, expects_feedback
 from tidelore.service.jobs import Job, JobResult
 from tidelore.service.schedule import JobSpec
 
@@ -25,9 +25,9 @@ HANDLER_SECONDS = 15.0
 
 
 def feedback_jobs(app: App) -> list[Job]:
-    """Return the jobs of every configured repository and its host."""
+    """Return the jobs of every configured repository and its host; a host that is only mirrored has none."""
     jobs: list[Job] = []
-    for host in feedback_hosts(app.config):
+    for host in filter(expects_feedback, feedback_hosts(app.config)):
         places = [ConfiguredRepo(host, name) for name in host.configured]
         jobs += [_handler_job(app, place) for place in places if place.settings.handler]
         if places:

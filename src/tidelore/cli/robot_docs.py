@@ -207,10 +207,12 @@ def every_command(root: click.Group) -> Iterator[tuple[str, click.Command]]:
 
 
 def describe_command(
-    name: str, command: click.Command, shared: Collection[str | None], *, with_schema: bool = False
+    name: str, command: click.Command, shared: Collection[tuple[str | None, str | None]], *, with_schema: bool = False
 ) -> DescribedCommand:
     """Return everything about a command except the options in `shared`, which all commands have."""
-    own = [parameter for parameter in command.params if parameter.name not in shared]
+    own = [
+        parameter for parameter in command.params if (parameter.name, getattr(parameter, "help", None)) not in shared
+    ]
     fields = read_fields(*answer_shapes(command))
     return DescribedCommand(
         name=name,
@@ -334,7 +336,8 @@ def robot_docs_command(ctx: click.Context, /, words: tuple[str, ...], **wanted: 
     if not (words or brief or schema or wanted["everything"]):
         return _printed(_index(known))
     found = _chosen(known, " ".join(words))
-    shared = {option.name for option in global_options()}
+    # A command may have an option of its own under a global name, such as --full.
+    shared = {(option.name, getattr(option, "help", None)) for option in global_options()}
     commands = [
         DescribedCommand(name=name, summary=paragraphs(command)[0])
         if brief

@@ -125,7 +125,7 @@ def choose_repo(config: Config, repo: str | None, thread: ThreadName | None = No
     if wanted is not None:
         return _match(places, wanted)
     # A project that is only mirrored is followed by its name.
-    places = [place for place in places if _expects_feedback(place.host)] or places
+    places = [place for place in places if expects_feedback(place.host)] or places
     if len(places) > 1:
         raise UserError(
             f"{len(places)} repositories are configured and none was named",
@@ -135,7 +135,7 @@ def choose_repo(config: Config, repo: str | None, thread: ThreadName | None = No
     return places[0]
 
 
-def _expects_feedback(host: FeedbackHost) -> bool:
+def expects_feedback(host: FeedbackHost) -> bool:
     """Return whether a host is configured for feedback: it is for nothing else, or one of the keys for it is set."""
     own = set(FeedbackHost.__struct_fields__) - set(Host.__struct_fields__)
     usual = {found.name: found.default for found in fields(host)}
