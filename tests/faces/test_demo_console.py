@@ -32,6 +32,7 @@ NETWORKS = ("gitlab", "github", "bluesky")
 SMALL = ("demo", "--console", "--scale", "0.2")
 
 
+@pytest.mark.deep
 def test_after_a_timed_demo_the_copy_of_all_networks_is_exact(home: Path, tmp_path: Path) -> None:
     spare = tmp_path / "spare"
     spare.mkdir()
@@ -157,6 +158,7 @@ def read(end: int, wanted: str | None, seconds: float = 60) -> bytes:
     return seen
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "line",
     [

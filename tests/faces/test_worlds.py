@@ -201,6 +201,7 @@ def test_the_surgical_refresh_of_the_demo_costs_only_its_own_requests(demonstrat
     assert data["refreshed"]["requests"] <= 8, "the item, discussions, three kinds of events, issues, files, reviewers"
 
 
+@pytest.mark.deep
 def test_the_demo_would_detect_a_difference(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     from tidelore.store.mirror import parents
 
@@ -245,6 +246,7 @@ def test_the_demo_finds_an_answer_in_each_of_the_three_sources(demonstration: di
     assert answers["documents"] > 0
 
 
+@pytest.mark.deep
 def test_the_demo_fails_if_the_copy_of_github_is_wrong(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     from tidelore_world.demo.more_sources import MoreSources
 

@@ -122,7 +122,7 @@ def _poll_lines(polled: Polls, failed: dict[str, str]) -> list[str]:
 
     lines = []
     if polled.github is not UNSET:
-        lines += [f"github: {failed['github']}"] if polled.github is None else repos_lines(polled.github)
+        lines += [f"github: {failed['github']}"] if polled.github is None else repos_lines(polled.github)[:-1]
     if polled.bluesky is not UNSET:
         lines += [f"bluesky: {failed['bluesky']}"] if polled.bluesky is None else accounts_lines(polled.bluesky)
     return lines

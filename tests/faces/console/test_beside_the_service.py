@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 from tests.faces.console.stage import seated
 from tests.faces.desk import LEDGER, Desk
@@ -170,6 +171,7 @@ def test_a_confirmed_run_now_syncs_a_source_or_repeats_a_failed_run(desk: Desk) 
     asyncio.run(sit())
 
 
+@pytest.mark.deep
 def test_run_now_on_a_source_runs_all_its_jobs(desk: Desk) -> None:
     app = app_of(desk, "all.db")
 
@@ -210,6 +212,7 @@ def test_quitting_the_console_during_a_sync_loses_nothing(desk: Desk) -> None:
     assert sorted(held(app)) == sorted(held(whole)) != []
 
 
+@pytest.mark.deep
 def test_the_console_monitors_a_service_that_already_runs(desk: Desk) -> None:
     app = app_of(desk, "shared.db")
     first = ServiceThread(app)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import pytest
 from tests.databases.samples import dump
 from tests.faces.console.copy_room import REPO
 from tests.faces.console.stage import Seat, watch
@@ -52,6 +53,7 @@ def test_a_change_needs_confirmation_and_no_changes_nothing(copy: App) -> None:
     assert everything(copy) == before
 
 
+@pytest.mark.deep
 def test_a_read_only_console_has_no_keys_for_changes(copy: App) -> None:
     before = everything(copy)
 
@@ -73,6 +75,7 @@ def test_a_read_only_console_has_no_keys_for_changes(copy: App) -> None:
     assert everything(copy) == before
 
 
+@pytest.mark.deep
 def test_a_pull_request_can_be_paused_and_resumed(copy: App) -> None:
     def paused() -> dict[int, int]:
         database = copy.open_store()
@@ -93,6 +96,7 @@ def test_a_pull_request_can_be_paused_and_resumed(copy: App) -> None:
     watch(copy, look, hands=True)
 
 
+@pytest.mark.deep
 def test_failed_events_of_a_thread_can_be_retried_at_once(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("feedback")
@@ -105,6 +109,7 @@ def test_failed_events_of_a_thread_can_be_retried_at_once(copy: App) -> None:
     database.close()
 
 
+@pytest.mark.deep
 def test_an_account_can_be_paused_and_resumed(copy: App) -> None:
     def state() -> str:
         database = copy.open_store()
@@ -140,6 +145,7 @@ def test_a_failed_change_shows_the_reason_and_the_console_continues(copy: App) -
     watch(copy, look, hands=True)
 
 
+@pytest.mark.deep
 def test_a_key_without_a_selected_row_shows_a_hint(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("feedback")

@@ -13,6 +13,7 @@ from tidelore.engine.ledger import Run
 from tidelore.store.work.runs import RunTable
 
 
+@pytest.mark.deep
 def test_an_empty_list_says_why_it_is_empty(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("runs")
@@ -32,6 +33,7 @@ def test_an_empty_list_says_why_it_is_empty(copy: App) -> None:
     watch(copy, look, (80, 24))
 
 
+@pytest.mark.deep
 def test_a_list_without_focus_keeps_its_first_row_selected(copy: App) -> None:
     async def look(seat: Seat) -> None:
         table = seat.table("newest")
@@ -63,6 +65,7 @@ def test_a_filter_applies_while_typing_and_escape_clears_it(copy: App) -> None:
     watch(copy, look)
 
 
+@pytest.mark.deep
 def test_the_account_filter_queries_the_database(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("accounts")
@@ -74,6 +77,7 @@ def test_the_account_filter_queries_the_database(copy: App) -> None:
     watch(copy, look)
 
 
+@pytest.mark.deep
 def test_a_list_can_be_sorted_by_the_next_column_and_reversed(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("runs")
@@ -111,6 +115,7 @@ def test_the_cursor_stays_on_its_row_when_rows_are_inserted_before_it(copy: App)
     watch(copy, look)
 
 
+@pytest.mark.deep
 def test_a_reference_can_be_copied_and_its_web_page_opened(copy: App, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", lambda url, **_more: opened.append(url))

@@ -69,6 +69,7 @@ def test_every_screen_shows_its_content_and_fits_at_every_size(finished: App, si
     watch(finished, look, size)
 
 
+@pytest.mark.deep
 def test_a_low_rate_limit_is_highlighted(finished: App) -> None:
     async def look(seat: Seat) -> None:
         lines = [seat.table("sources")._all[at].cells[6] for at in range(3)]
@@ -85,6 +86,7 @@ def test_a_low_rate_limit_is_highlighted(finished: App) -> None:
     watch(finished, look, (200, 50))
 
 
+@pytest.mark.deep
 def test_optional_columns_are_hidden_on_a_narrow_terminal(finished: App) -> None:
     async def look(seat: Seat) -> None:
         assert "LEFT" in seat.text
@@ -104,6 +106,7 @@ def test_optional_columns_are_hidden_on_a_narrow_terminal(finished: App) -> None
     watch(finished, look, (80, 24))
 
 
+@pytest.mark.deep
 def test_long_details_can_be_scrolled(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("feedback")
@@ -144,6 +147,7 @@ def test_the_first_paint_does_not_wait_for_the_database(copy: App) -> None:
     asyncio.run(sit())
 
 
+@pytest.mark.deep
 def test_a_database_created_later_is_picked_up(copy: App, tmp_path: Path) -> None:
     missing = replace(copy, db=str(tmp_path / "later.db"))
 
@@ -157,6 +161,7 @@ def test_a_database_created_later_is_picked_up(copy: App, tmp_path: Path) -> Non
     watch(missing, look, (160, 40))
 
 
+@pytest.mark.deep
 def test_a_failed_run_shows_its_failures_and_the_fix(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("runs")
@@ -190,6 +195,7 @@ def test_events_show_their_bodies_and_replies_their_outcome(copy: App) -> None:
     watch(copy, look, (80, 24))
 
 
+@pytest.mark.deep
 def test_one_key_shows_the_jobs_of_a_source(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.press("down", "enter")
@@ -201,6 +207,7 @@ def test_one_key_shows_the_jobs_of_a_source(copy: App) -> None:
     watch(copy, look)
 
 
+@pytest.mark.deep
 def test_the_help_screen_lists_the_keys_and_the_theme_can_be_changed(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.press("question_mark")
@@ -216,6 +223,7 @@ def test_the_help_screen_lists_the_keys_and_the_theme_can_be_changed(copy: App) 
     watch(copy, look)
 
 
+@pytest.mark.deep
 def test_no_colour_is_rendered_when_colours_are_off(copy: App) -> None:
     async def look(seat: Seat) -> None:
         strips = seat.console.screen._compositor.render_strips()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 from tests.faces.console.copy_room import LEDGER
 from tests.faces.console.stage import Seat, watch
@@ -32,6 +33,7 @@ def test_search_updates_while_typing_and_opens_the_thread(copy: App) -> None:
     watch(copy, look, (160, 40))
 
 
+@pytest.mark.deep
 def test_an_invalid_query_is_reported_and_the_next_one_works(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("search")
@@ -56,6 +58,7 @@ def test_remote_text_cannot_send_control_sequences_to_the_terminal(copy: App) ->
     watch(copy, look)
 
 
+@pytest.mark.deep
 def test_the_log_can_be_filtered_to_errors(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("log")
@@ -72,6 +75,7 @@ def test_the_log_can_be_filtered_to_errors(copy: App) -> None:
     watch(copy, look)
 
 
+@pytest.mark.deep
 def test_the_log_of_a_monitored_service_is_read_from_its_file(copy: App, tmp_path: Path) -> None:
     path = tmp_path / "lore.log"
     path.write_text(

@@ -95,6 +95,7 @@ def test_lore_top_is_rendered_and_quits_with_q(copy: App, tmp_path: Path) -> Non
     assert terminal.seen.rindex(b"\x1b[?25h") > terminal.seen.rindex(b"\x1b[?25l")
 
 
+@pytest.mark.deep
 def test_no_colour_codes_are_sent_when_colours_are_off(copy: App, tmp_path: Path) -> None:
     for argv, environ in (((), {"NO_COLOR": "1"}), (("--no-color",), {})):
         terminal = Terminal(tmp_path, copy.address, "top", *argv, **environ)
@@ -104,6 +105,7 @@ def test_no_colour_codes_are_sent_when_colours_are_off(copy: App, tmp_path: Path
         assert _COLOUR.search(terminal.seen) is None
 
 
+@pytest.mark.deep
 def test_colour_codes_are_sent_when_colours_are_on(copy: App, tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, copy.address, "top")
     terminal.wait_for("pull request blocked")
@@ -126,6 +128,7 @@ def test_lore_without_arguments_opens_the_console_and_quitting_stops_the_service
     database.close()
 
 
+@pytest.mark.deep
 def test_a_job_runs_after_its_key_and_a_confirmation(desk: Desk, tmp_path: Path) -> None:
     desk.configure(LEDGER, extra=f'{QUIET}[embedding]\nprovider = "none"\n')
     path = str(tmp_path / "served.db")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.properties.inprocess import Reaper
 from tests.situations.feedback.bench import REPO, Bench, instant, key
+from tests.support.deep import deep
 
 from tidelore.engine.crashpoint import Seam
 from tidelore.feedback.tokens import Intent, action_token, with_marker
@@ -14,7 +15,7 @@ from tidelore.store.work.action_tokens import signing_secret
 from tidelore.store.work.events import ack, lease_next, list_events
 from tidelore.store.work.outbox import plan
 
-WAYS = pytest.mark.parametrize("way", ["repo", "thread", "full", "all"])
+WAYS = pytest.mark.parametrize("way", ["repo", "thread", deep("full"), "all"])
 
 
 def read_by(bench: Bench, way: str) -> None:

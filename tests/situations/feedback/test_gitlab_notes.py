@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 from tests.properties.inprocess import Reaper
 from tests.situations.feedback.lab import PROJECT, Lab, key
+from tests.support.deep import deep
 
 from tidelore.core.errors import NotFound
 from tidelore.engine.crashpoint import Seam
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", deep("postgres")])
 def lab(request: pytest.FixtureRequest) -> Lab:
     """Merge request 1 is followed, and everything quiet is known to be quiet."""
     made = Lab(request.getfixturevalue(f"migrated_{request.param}_address"))
