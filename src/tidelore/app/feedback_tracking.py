@@ -57,7 +57,7 @@ class TrackedPull(Struct, frozen=True, kw_only=True):
     @property
     def reference(self) -> str:
         """The pull request as commands accept it."""
-        return f"{self.repo}#{self.pr_number}"
+        return f"{self.repo}{'!' if '/-/merge_requests/' in (self.url or '') else '#'}{self.pr_number}"
 
 
 class PendingPull(TrackedPull, frozen=True, kw_only=True):
@@ -174,6 +174,16 @@ class Event(Struct, frozen=True, kw_only=True):
     review_id: Annotated[int | None, means("the review it belongs to, or null")]
     review_state: Annotated[str | None, means("review_summary: APPROVED, CHANGES_REQUESTED, COMMENTED or DISMISSED")]
     url: Annotated[str | None, means("its web address")]
+    association: Annotated[str | None, means("the author's relation to the repository, as GitHub reports it, or null")]
+    start_line: Annotated[int | None, means("review_comment: the first line, if it is on several, or null")]
+    subject_type: Annotated[str | None, means("review_comment: line or file")]
+    diff_hunk: Annotated[
+        str | None, means("review_comment: the lines of the diff it was written below", untrusted=True)
+    ]
+    thread_id: Annotated[str | None, means("its thread, as in lore threads, or null if it is not stored any more")]
+    pr_title: Annotated[str | None, means("title of its pull request, or null", untrusted=True)]
+    pr_branch: Annotated[str | None, means("branch of its pull request, or null")]
+    pr_head_sha: Annotated[str | None, means("head of its pull request that was last seen, or null")]
     attempts: Annotated[int, means("number of failed attempts")]
     last_error: Annotated[str | None, means("last error, or null")]
     leased_by: Annotated[str | None, means("last consumer, or null")]
@@ -191,7 +201,7 @@ class Event(Struct, frozen=True, kw_only=True):
     @property
     def thread(self) -> str:
         """The thread it belongs to."""
-        return f"{self.repo}#{self.thread_number}"
+        return f"{self.repo}{'!' if self.kind == 'note' and self.pr_number else '#'}{self.thread_number}"
 
     @property
     def is_of_closed(self) -> bool:

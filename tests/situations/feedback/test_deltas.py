@@ -12,7 +12,7 @@ from tests.support.deep import deep
 from tidelore.engine.crashpoint import Seam
 from tidelore.feedback.tokens import Intent, action_token, with_marker
 from tidelore.store.work.action_tokens import signing_secret
-from tidelore.store.work.events import ack, lease_next, list_events
+from tidelore.store.work.events import ack, lease_next, list_events, peek
 from tidelore.store.work.outbox import plan
 
 WAYS = pytest.mark.parametrize("way", ["repo", "thread", deep("full"), "all"])
@@ -254,3 +254,19 @@ def test_our_own_reply_is_observed_without_an_event_and_a_forged_marker_is_ignor
     rows = dict(bench.read("SELECT token, status || ' ' || COALESCE(observed_comment_id, 0) FROM action_tokens"))
     assert rows == {tokens[0]: f"observed {ours.id}", tokens[1]: "planned 0"}
     assert bench.event_keys() == []
+
+
+@pytest.mark.parametrize("way", ["repo", "all"])
+def test_an_event_carries_its_place_its_author_and_its_pull_request(bench: Bench, way: str) -> None:
+    read_by(bench, way)
+    bench.track(1)
+    remark = bench.hub.review_comment(REPO, 1, "this line")
+    bench.poll()
+    with bench.database() as database:
+        (event,) = peek(database)
+    pull = bench.hub.repository(REPO).thread(1)
+    assert (event.diff_hunk, event.subject_type, event.association) == (remark.diff_hunk, "line", "OWNER")
+    assert event.diff_hunk
+    assert (event.pr_title, event.pr_head_sha) == (pull.title, pull.require_pull().head_sha)
+    assert event.pr_branch
+    assert event.thread_id == f"review_comment:{remark.id}"

@@ -112,7 +112,7 @@ _ONE_AT_A_TIME = {"sqlite": "SELECT 1", "postgres": "SELECT pg_advisory_xact_loc
 
 
 class EventRow(Struct, frozen=True):
-    """An event with every column of its row, and the current status of its pull request."""
+    """An event with every column of its row, the state of its pull request, and its discussion if that is stored."""
 
     id: int
     project_id: int
@@ -133,6 +133,10 @@ class EventRow(Struct, frozen=True):
     review_id: int | None
     review_state: str | None
     url: str | None
+    association: str | None
+    start_line: int | None
+    subject_type: str | None
+    diff_hunk: str | None
     created_at: int
     updated_at: int
     ingested_at: int
@@ -144,6 +148,10 @@ class EventRow(Struct, frozen=True):
     leased_by: str | None
     leased_until: int | None
     pr_status: str | None = None
+    pr_title: str | None = None
+    pr_branch: str | None = None
+    pr_head_sha: str | None = None
+    thread_id: str | None = None
 
 
 class PendingCount(Struct, frozen=True):
@@ -156,11 +164,26 @@ class PendingCount(Struct, frozen=True):
     in_flight: int
 
 
-_FIELDS = tuple(name for name in EventRow.__struct_fields__ if name != "pr_status")
+_SHOWN = ("pr_status", "pr_title", "pr_branch", "pr_head_sha", "thread_id")
+"""What is read with an event, and not stored in its row."""
+_FIELDS = tuple(name for name in EventRow.__struct_fields__ if name not in _SHOWN)
 _PULL = "FROM tracked_prs t WHERE t.project_id = {0}.project_id AND t.pr_number = {0}.pr_number"
-_STORED = ", ".join((*_FIELDS, f"(SELECT t.status {_PULL.format('feedback_events')}) AS pr_status"))
+_TRACKED = {"pr_status": "status", "pr_title": "title", "pr_branch": "branch", "pr_head_sha": "last_seen_head_sha"}
+
+
+def _shown(table: str) -> list[str]:
+    pull = _PULL.format(table)
+    found = [f"(SELECT t.{column} {pull}) AS {name}" for name, column in _TRACKED.items()]
+    thread = (
+        "SELECT d.remote_id FROM notes n JOIN discussions d ON d.id = n.discussion_id"
+        f" WHERE n.project_id = {table}.project_id AND n.kind = {table}.kind AND n.remote_id = {table}.comment_id"
+    )
+    return [*found, f"({thread}) AS thread_id"]
+
+
+_STORED = ", ".join((*_FIELDS, *_shown("feedback_events")))
 _ROWS = f"SELECT {_STORED} FROM feedback_events"
-_OF_E = ", ".join((*(f"e.{name}" for name in _FIELDS), f"(SELECT t.status {_PULL.format('e')}) AS pr_status"))
+_OF_E = ", ".join((*(f"e.{name}" for name in _FIELDS), *_shown("e")))
 OF_ENDED = f"EXISTS (SELECT 1 {_PULL.format('e')} AND t.status IN ('merged', 'closed'))"
 """Whether the pull request of an event `e` is merged or closed."""
 # The first event in a thread's queue, not leased, of a pull request that is neither blocked nor paused.

@@ -831,6 +831,10 @@ CREATE TABLE feedback_events (
     review_id       INTEGER,
     review_state    TEXT,
     url             TEXT,
+    association     TEXT,                                                -- the author's relation to the repository
+    start_line      INTEGER,
+    subject_type    TEXT,                                                -- line or file
+    diff_hunk       TEXT,                                                -- the lines of the diff it was written below
     created_at      INTEGER NOT NULL,
     updated_at      INTEGER NOT NULL,
     ingested_at     INTEGER NOT NULL,
