@@ -5,6 +5,7 @@ Each function that polls is also called by `lore sync`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -28,21 +29,26 @@ _WIDTH = 100
 _FINISHED = frozenset({"observed", "posted"})
 
 
+_OPTIONS = (
+    click.option("--full", is_flag=True, help="Read every tracked thread from the beginning."),
+    click.option("--no-handler", is_flag=True, help="Do not run the handler; leave events for `lore feedback next`."),
+    click.option("--force", is_flag=True, help="Take over the lock from another process."),
+    click.option("--dry-run", is_flag=True, help="Print what would be done, without lock, database or network."),
+)
+
+
+def _poll_options(work: Callable[..., Output]) -> Callable[..., Output]:
+    """Add the options of every poll of a forge."""
+    for option in reversed(_OPTIONS):
+        work = option(work)
+    return work
+
+
 @click.command("github", cls=LoreCommand, example="lore poll github --repo owner/repo", answer=(PolledRepos, ReposPlan))
 @click.option("--repo", metavar="OWNER/REPO", help="Only this configured repository (name or unambiguous ending).")
-@click.option("--full", is_flag=True, help="Read every tracked thread from the beginning.")
-@click.option("--no-handler", is_flag=True, help="Do not run the handler; leave events for `lore feedback next`.")
-@click.option("--force", is_flag=True, help="Take over the lock from another process.")
-@click.option("--dry-run", is_flag=True, help="Print what would be done, without lock, database or network.")
+@_poll_options
 @click.pass_context
-def github_command(
-    ctx: click.Context,
-    repo: str | None,
-    full: bool,  # noqa: FBT001
-    no_handler: bool,  # noqa: FBT001
-    force: bool,  # noqa: FBT001
-    dry_run: bool,  # noqa: FBT001
-) -> Output:
+def github_command(ctx: click.Context, /, repo: str | None, **chosen: bool) -> Output:
     """Sync GitHub repositories and act on new comments.
 
     Each new or edited comment on a tracked pull request becomes one event. Then operator commands are applied, pending
@@ -50,37 +56,29 @@ def github_command(
     conditional requests per repository, or three with mirror = "followed". Exits with 7 if something could not be
     read; the rest is stored.
     """
-    return _poll_forge(ctx, FeedbackPollRequest(repo, full, force, not no_handler), dry_run=dry_run)
+    return _poll_forge(ctx, "github", repo, **chosen)
 
 
 @click.command(
     "gitlab", cls=LoreCommand, example="lore poll gitlab --repo group/project", answer=(PolledRepos, ReposPlan)
 )
 @click.option("--repo", metavar="GROUP/PROJECT", help="Only this configured project (path or unambiguous ending).")
-@click.option("--full", is_flag=True, help="Read every tracked thread from the beginning.")
-@click.option("--no-handler", is_flag=True, help="Do not run the handler; leave events for `lore feedback next`.")
-@click.option("--force", is_flag=True, help="Take over the lock from another process.")
-@click.option("--dry-run", is_flag=True, help="Print what would be done, without lock, database or network.")
+@_poll_options
 @click.pass_context
-def gitlab_command(
-    ctx: click.Context,
-    repo: str | None,
-    full: bool,  # noqa: FBT001
-    no_handler: bool,  # noqa: FBT001
-    force: bool,  # noqa: FBT001
-    dry_run: bool,  # noqa: FBT001
-) -> Output:
+def gitlab_command(ctx: click.Context, /, repo: str | None, **chosen: bool) -> Output:
     """Sync GitLab projects and act on new notes.
 
     Mirrors the projects like `lore sync`. Each new or edited note on a tracked merge request becomes one event. Then
     operator commands are applied, pending replies are sent and the configured handler runs for every ready event. Exits
     with 7 if something could not be read; the rest is stored.
     """
-    return _poll_forge(ctx, FeedbackPollRequest(repo, full, force, not no_handler, "gitlab"), dry_run=dry_run)
+    return _poll_forge(ctx, "gitlab", repo, **chosen)
 
 
-def _poll_forge(ctx: click.Context, request: FeedbackPollRequest, *, dry_run: bool) -> Output:
-    invocation = invocation_of(ctx)
+def _poll_forge(
+    ctx: click.Context, kind: str, repo: str | None, *, full: bool, no_handler: bool, force: bool, dry_run: bool
+) -> Output:
+    invocation, request = invocation_of(ctx), FeedbackPollRequest(repo, full, force, not no_handler, kind)
     if dry_run:
         plan = plan_repositories(invocation.app(), request)
         return Output(plan, repos_plan_lines(plan))
