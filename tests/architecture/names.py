@@ -21,7 +21,7 @@ KNOWN: dict[str, frozenset[str]] = {
         {
             "app.service_jobs",  # the key that a message about an empty configuration names
             "sync.projects",  # the same
-            *("cli.audit", "cli.poll"),  # the words of the command line
+            *("app.syncing", "cli.audit", "cli.poll", "cli.sync"),  # the words of the command line
             "cli.setup",  # what `lore init` writes
         }
     ),

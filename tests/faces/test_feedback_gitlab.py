@@ -57,3 +57,16 @@ def test_a_note_is_taken_answered_and_acknowledged(desk: Follower) -> None:
 def test_a_dry_run_says_which_projects_would_be_read(desk: Follower) -> None:
     plan = desk.robot("poll", "gitlab", "--dry-run").data
     assert [one["repo"] for one in plan["repos"]] == [PROJECT]
+
+
+def test_sync_derives_events_of_gitlab_and_answers_commands_where_feedback_is_configured(desk: Follower) -> None:
+    assert desk.robot("feedback", "track", "--repo", PROJECT, "--pr", "1").code == 0
+    request = desk.world.gitlab.merge_request(PROJECT, 1)
+    desk.world.gitlab.add_note(request, "Why?", author="mira")
+    desk.config.write_text(desk.config.read_text().replace("[http]", 'operator_logins = ["mira"]\n[http]'))
+    desk.world.gitlab.add_note(request, "/lore status", author="mira")
+    done = desk.robot("sync", "--no-embed").data["polled"]["gitlab"]
+    assert (done["repos"][0]["effects"]["events"], [one["status"] for one in done["commands"]]) == (1, ["applied"])
+    assert [one["status"] for one in done["sent"]] == ["observed"]
+    again = desk.robot("sync", "--no-embed").data["polled"]["gitlab"]
+    assert (again["repos"][0]["effects"]["events"], again["commands"], again["sent"]) == (0, [], [])

@@ -18,7 +18,7 @@ from tidelore.app.sources import Hub, open_hub
 from tidelore.app.wiring import App, open_consumer, run_until_signalled
 from tidelore.core.errors import RemoteError, RemoteTransient, TideloreError
 from tidelore.core.progress import OnProgress, Progress, silent
-from tidelore.feedback.repositories import ConfiguredRepo, choose_repos
+from tidelore.feedback.repositories import ConfiguredRepo, choose_repos, expects_feedback
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.runs import count_later_requests
 
@@ -221,16 +221,19 @@ def _failure(where: str, error: TideloreError) -> PollFailure:
     return PollFailure(where, error.code, error.message, error.retryable)
 
 
-def act_on_run(app: App, ran: RunReport, reports: Mapping[int, RepoReport]) -> tuple[PolledRepos, TideloreError | None]:
-    """Act on what a sync stored of the configured repositories: apply commands, send replies, run handlers."""
+def act_on_run(
+    app: App, ran: RunReport, reports: Mapping[int, RepoReport], kind: str
+) -> tuple[PolledRepos, TideloreError | None]:
+    """Act on what a sync stored of the repositories of a forge: apply commands, send replies, run handlers."""
     from tidelore.feedback.actions import overall_error
     from tidelore.feedback.report import FeedbackPollReport
 
     async def work() -> PollOutcome:
-        async with open_hub(app, choose_repos(app.config, None, "github")) as hub:
+        places = [place for place in choose_repos(app.config, None, kind) if expects_feedback(place.host)]
+        async with open_hub(app, places) as hub:
             found = [repo_report(ran, reports, place.host.name, place.name) for place in hub.places]
             report = FeedbackPollReport(ran.run_id, found, 0, ran.seconds)
-            return await _act(hub, report, FeedbackPollRequest())
+            return await _act(hub, report, FeedbackPollRequest(kind=kind))
 
     outcome = run_until_signalled(work())
     outcome.requests += sum(repo.requests for repo in outcome.report.repos)

@@ -34,16 +34,19 @@ from tidelore.app.reports import (
     refreshed_items,
 )
 from tidelore.app.wiring import App, run_until_signalled
-from tidelore.core.config import Config, forge_hosts, override_sync
+from tidelore.core.config import Config, feedback_hosts, forge_hosts, override_sync
 from tidelore.core.errors import Cancelled, PartialSuccess, TideloreError
 from tidelore.core.progress import OnProgress, silent
 from tidelore.core.references import KINDS
+from tidelore.feedback.repositories import expects_feedback
 
 if TYPE_CHECKING:
     from tidelore.feedback.report import RepoReport
     from tidelore.sync.report import RunReport
     from tidelore.sync.surgical_preflight import RequestedItem, SurgicalFlags
 
+FORGES = ("github", "gitlab")
+"""The forges whose comments become events."""
 STAGES = ("ingest", "dependents", "scrub", "docs", "embed")
 """The stages of a sync."""
 ITEM_STAGES = ("preflight", "ingest", "dependents", "docs", "embed")
@@ -57,6 +60,9 @@ class Polls(Struct, frozen=True, kw_only=True):
     github: Annotated[PolledRepos | UnsetType | None, means("the data of lore poll github, or null if it failed")] = (
         UNSET
     )
+    gitlab: Annotated[
+        PolledRepos | UnsetType | None, means("the data of lore poll gitlab, where feedback is configured")
+    ] = UNSET
     bluesky: Annotated[
         PolledAccounts | UnsetType | None, means("the data of lore poll bluesky, or null if it failed")
     ] = UNSET
@@ -101,6 +107,7 @@ class PlannedPolls(Struct, frozen=True, kw_only=True):
     """The polls that a sync would run."""
 
     github: ReposPlan | UnsetType = UNSET
+    gitlab: ReposPlan | UnsetType = UNSET
     bluesky: AccountsPlan | UnsetType = UNSET
 
 
@@ -183,7 +190,7 @@ def plan_sync(app: App, request: SyncRequest) -> SyncPlan | ItemsPlan:
     return replace(
         plan,
         polled=PlannedPolls(
-            github=plan_repositories(app, FeedbackPollRequest()) if "github" in polled else UNSET,
+            **{kind: plan_repositories(app, FeedbackPollRequest(kind=kind)) for kind in FORGES if kind in polled},
             bluesky=plan_followed(app, AccountsPoll()) if "bluesky" in polled else UNSET,
         ),
     )
@@ -212,10 +219,10 @@ def run_sync(app: App, request: SyncRequest, on_progress: OnProgress) -> SyncOut
     feedback: dict[int, RepoReport] = {}
     try:
         run, error, ran = _mirror_projects(selective, request, left_out, on_progress, feedback)
-        if "github" in polled:
+        for kind in (kind for kind in FORGES if kind in polled):
             # What the repositories led to: commands are applied, replies sent and handlers run.
-            acted, troubles = act_on_run(app, ran, feedback)
-            polls = replace(polls, github=acted)
+            acted, troubles = act_on_run(app, ran, feedback, kind)
+            polls = replace(polls, **{kind: acted})
             errors += [] if troubles is None else [troubles]
     except TideloreError as stopped:
         if isinstance(stopped, Cancelled) or errors:
@@ -290,7 +297,8 @@ def _mirrors(config: Config) -> bool:
 
 
 def _polled_sources(app: App) -> list[str]:
-    found = ["github"] if any(host.repos for host in app.config.github) else []
+    hosts = [host for host in feedback_hosts(app.config) if host.configured and expects_feedback(host)]
+    found = [kind for kind in FORGES if any(host.kind == kind for host in hosts)]
     return [*found, "bluesky"] if follows_accounts(app) else found
 
 

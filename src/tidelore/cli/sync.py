@@ -121,8 +121,8 @@ def _poll_lines(polled: Polls, failed: dict[str, str]) -> list[str]:
     from tidelore.cli.poll import accounts_lines, repos_lines
 
     lines = []
-    if polled.github is not UNSET:
-        lines += [f"github: {failed['github']}"] if polled.github is None else repos_lines(polled.github)[:-1]
+    for found in (polled.github, polled.gitlab):
+        lines += repos_lines(found)[:-1] if found is not UNSET and found is not None else []
     if polled.bluesky is not UNSET:
         lines += [f"bluesky: {failed['bluesky']}"] if polled.bluesky is None else accounts_lines(polled.bluesky)
     return lines
@@ -150,7 +150,8 @@ def _plan_lines(plan: SyncPlan) -> list[str]:
         kinds = [name.replace("_", " ") for name in plan.left_out if name not in STAGES]
         lines += [f"  skipped: {', '.join(kinds)}"] if kinds else []
     if plan.polled is not UNSET:
-        lines += [] if plan.polled.github is UNSET else repos_plan_lines(plan.polled.github)
+        for found in (plan.polled.github, plan.polled.gitlab):
+            lines += [] if found is UNSET else repos_plan_lines(found)
         lines += [] if plan.polled.bluesky is UNSET else accounts_plan_lines(plan.polled.bluesky)
     return lines
 
