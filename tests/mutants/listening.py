@@ -32,6 +32,17 @@ OWN_ANSWERS = "own answers"
 
 STORED = (
     Mutant(
+        name="stored-comments-judged-by-an-old-snapshot",
+        invariant=BLOCKED,
+        file="feedback/consumer.py",
+        before="""        # Another process may have unblocked it since the snapshot: its comments must not be passed over now.
+        found.snapshot = None
+""",
+        after="",
+        test=f"{STATUSES}::test_a_pull_request_unblocked_while_stored_comments_are_judged_loses_none_of_them",
+        why="Its comments count as judged although they were passed over, and never become events.",
+    ),
+    Mutant(
         name="edit-without-milliseconds-taken-for-an-older-version",
         invariant=VERSIONS,
         file="feedback/events.py",

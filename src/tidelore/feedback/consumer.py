@@ -341,10 +341,10 @@ class FeedbackConsumer:
         self._begin_operations(session, found)
         for pull in following:
             if pull.judge_from is not None:
-                self._catch_up(session, found, pull.pr_number, "mr", _pull_judging(pull.id))
+                self._catch_up(session, found, pull.pr_number, "mr", _pull_judging(found, pull.id))
         for issue in issues:
             if issue.judge_from is not None:
-                self._catch_up(session, found, issue.issue_number, "issue", _issue_judging(project.id, issue))
+                self._catch_up(session, found, issue.issue_number, "issue", _issue_judging(found, issue))
         self.reconsider(project.id, session.writing)
 
     async def _refresh_members(self, session: Session, found: FollowedProject) -> None:
@@ -555,9 +555,20 @@ def _taken(record: CommentRecord, events: Sequence[EventRow]) -> Version | None:
     return Version(record.remote_id, record.updated_at, body_digest(same[-1].body)) if same else None
 
 
-def _pull_judging(tracked_id: int) -> Callable[[Transaction], int | None]:
-    return lambda tx: tracked_pull_requests.begin_judging(tx, tracked_id)
+def _pull_judging(found: FollowedProject, tracked_id: int) -> Callable[[Transaction], int | None]:
+    def begin(tx: Transaction) -> int | None:
+        since = tracked_pull_requests.begin_judging(tx, tracked_id)
+        # Another process may have unblocked it since the snapshot: its comments must not be passed over now.
+        found.snapshot = None
+        return since
+
+    return begin
 
 
-def _issue_judging(project_id: int, issue: followed_issues.IssueCursor) -> Callable[[Transaction], int | None]:
-    return lambda tx: followed_issues.begin_judging(tx, project_id, issue.issue_number)
+def _issue_judging(found: FollowedProject, issue: followed_issues.IssueCursor) -> Callable[[Transaction], int | None]:
+    def begin(tx: Transaction) -> int | None:
+        since = followed_issues.begin_judging(tx, found.row.id, issue.issue_number)
+        found.snapshot = None
+        return since
+
+    return begin

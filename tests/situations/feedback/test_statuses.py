@@ -6,6 +6,8 @@ import pytest
 from tests.situations.feedback.bench import REPO, Bench, key, open_pulls
 
 from tidelore.core.errors import RemoteError, UserError
+from tidelore.store.database.port import Transaction
+from tidelore.store.work import tracked_pull_requests
 from tidelore.store.work.tracked_pull_requests import history
 from tidelore_world.github.records import Comment, ReviewComment
 
@@ -220,3 +222,29 @@ def test_a_force_push_beyond_a_full_page_of_one_second_is_noticed(bench: Bench) 
     bench.hub.push(REPO, 1, force=True)
     bench.poll()
     assert bench.row(1).status == "blocked"
+
+
+def test_a_pull_request_unblocked_while_stored_comments_are_judged_loses_none_of_them(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_pulls(bench.world)
+    bench.host["fetch"] = "repo"
+    bench.track(1, 2)
+    bench.settle(2)
+    bench.block(2)
+    said = bench.hub.comment(REPO, 2, "while it is blocked")
+    bench.settle(2)
+    bench.write("UPDATE tracked_prs SET judge_from = 0")
+    begin = tracked_pull_requests.begin_judging
+
+    def overtaken(tx: Transaction, tracked_id: int) -> int | None:
+        if tracked_id == bench.row(2).id:
+            tx.execute(
+                "UPDATE tracked_prs SET status = 'awaiting_feedback', blocked_reason = NULL, blocked_at = NULL"
+                " WHERE pr_number = 2"
+            )
+        return begin(tx, tracked_id)
+
+    monkeypatch.setattr(tracked_pull_requests, "begin_judging", overtaken)
+    bench.poll()
+    assert bench.event_keys() == [key(said)]

@@ -76,6 +76,7 @@ def follow_issue(
 def begin_judging(tx: Transaction, project_id: int, issue_number: int) -> int | None:
     """Return since when stored comments of an issue are to be judged, and count them as judged; None if all are."""
     key = {"project_id": project_id, "number": issue_number}
+    tx.execute(f"UPDATE issue_comment_cursors SET judge_from = judge_from WHERE {_ISSUE}", key)
     rows = tx.execute(f"SELECT judge_from FROM issue_comment_cursors WHERE {_ISSUE}", key)
     tx.execute(f"UPDATE issue_comment_cursors SET judge_from = NULL WHERE {_ISSUE}", key)
     return rows[0][0] if rows else None

@@ -218,6 +218,8 @@ def begin_judging(tx: Transaction, tracked_id: int) -> int | None:
 
     Called in the transaction that judges them. A later request to judge again waits for it.
     """
+    # Lock the row with an update that changes nothing: otherwise a request made meanwhile would be lost.
+    tx.execute("UPDATE tracked_prs SET judge_from = judge_from WHERE id = :id", {"id": tracked_id})
     rows = tx.execute("SELECT judge_from FROM tracked_prs WHERE id = :id", {"id": tracked_id})
     tx.execute("UPDATE tracked_prs SET judge_from = NULL WHERE id = :id", {"id": tracked_id})
     return rows[0][0] if rows else None
