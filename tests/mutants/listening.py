@@ -32,13 +32,20 @@ OWN_ANSWERS = "own answers"
 
 STORED = (
     Mutant(
+        name="thread-read-without-its-pull-request",
+        invariant=VERSIONS,
+        file="sync/followed.py",
+        before="        for watch in (watch for watch in watched if watch.number in stored):\n",
+        after="        for watch in watched:\n",
+        test=f"{TROUBLE}::test_comments_are_not_lost_when_their_pull_request_could_not_be_fetched_at_first[thread]",
+        why="Its comments cannot be stored, and the position of the thread passes them.",
+    ),
+    Mutant(
         name="stored-comments-judged-by-an-old-snapshot",
         invariant=BLOCKED,
         file="feedback/consumer.py",
-        before="""        # Another process may have unblocked it since the snapshot: its comments must not be passed over now.
-        found.snapshot = None
-""",
-        after="",
+        before="must not be passed over now.\n        found.snapshot = None\n",
+        after="must not be passed over now.\n",
         test=f"{STATUSES}::test_a_pull_request_unblocked_while_stored_comments_are_judged_loses_none_of_them",
         why="Its comments count as judged although they were passed over, and never become events.",
     ),

@@ -257,8 +257,7 @@ class FollowedReading:
 
     async def _read_parents(self, watched: Sequence[WatchedList], *, snapshots: bool) -> None:
         """Fetch followed items that are not stored yet; with `snapshots`, every pull request that may have changed."""
-        session, target = self._session, self._targets["merge_requests"]
-        parents = ParentFetcher(session, target.source, target.configured, self._project, family_of)
+        parents = self._parents()
         missing = {watch.number for watch in watched} - parents.stored({watch.number for watch in watched})
         for number in sorted({watch.number for watch in watched}):
             is_pull = any(watch.number == number and watch.is_pull for watch in watched)
@@ -267,6 +266,10 @@ class FollowedReading:
                     await self._snapshot(number)
                 elif number in missing:
                     await parents.fetch(number)
+
+    def _parents(self) -> ParentFetcher:
+        target = self._targets["merge_requests"]
+        return ParentFetcher(self._session, target.source, target.configured, self._project, family_of)
 
     async def _snapshot(self, number: int) -> None:
         """Fetch one pull request, if it changed."""
@@ -304,7 +307,9 @@ class FollowedReading:
 
     async def _read_threads(self, watched: Sequence[WatchedList], *, every: bool) -> None:
         """Read single threads: every one, or those not complete yet and those with quarantined comments due."""
-        for watch in watched:
+        # Without its pull request or issue a comment cannot be stored, and its thread must not count as read.
+        stored = self._parents().stored({watch.number for watch in watched})
+        for watch in (watch for watch in watched if watch.number in stored):
             scope, now = self._scope(watch), self._session.shop.clock.now_ms()
             if every or not load_cursor(self._database, scope).complete or due_entries(self._database, scope, now, 1):
                 with self._catching(f"#{watch.number} {watch.surface}"):

@@ -14,6 +14,7 @@ from tests.situations.feedback.bench import REPO, Bench, key, open_pulls
 from tidelore.core.clock import parse_instant
 from tidelore.core.errors import CredentialsRejected, RateLimited, RemoteNotFound
 from tidelore.feedback.report import FeedbackPollReport, poll_error
+from tidelore_world.github.records import Comment, ReviewComment
 from tidelore_world.wire import Request
 
 DAY = 86_400
@@ -269,3 +270,19 @@ def test_a_merge_is_noticed_although_another_pull_request_is_dated_ahead(bench: 
 
 def _ms(text: str) -> int:
     return parse_instant(unquote(text))
+
+
+@pytest.mark.parametrize("fetch", ["repo", "thread"])
+def test_comments_are_not_lost_when_their_pull_request_could_not_be_fetched_at_first(bench: Bench, fetch: str) -> None:
+    bench.host["fetch"] = fetch
+    bench.track(1)
+    said: list[Comment | ReviewComment] = []
+    for turn in range(2):
+        said += [bench.hub.comment(REPO, 1, f"turn {turn}"), bench.hub.review_comment(REPO, 1, f"on a line, {turn}")]
+        bench.world.advance(3600)
+    fault = bench.world.faults.add("status", re.compile(r"^/repos/octo/tide/pulls/1$"), None, status=500)
+    assert bench.try_poll().failures
+    assert fault.fired
+    bench.world.faults.clear()
+    bench.settle(2)
+    assert sorted(bench.event_keys()) == sorted(key(one) for one in said)
