@@ -191,6 +191,12 @@ async def open_consumer(
 
 async def find_consumer(app: App, database: Database, sources: Mapping[str, ProjectSource]) -> FeedbackConsumer:
     """Return what derives feedback from a run that reads single items."""
+    from tidelore.store.work.action_tokens import signing_secret
+    from tidelore.store.work.tracked_pull_requests import list_tracked
+
+    if list_tracked(database):
+        # Answers that are planned while items are stored are signed with it.
+        signing_secret(database, app.clock.now_ms())
     return _consumer(app, database, sources, await own_logins(database, sources))
 
 

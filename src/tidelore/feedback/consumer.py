@@ -152,6 +152,10 @@ class FeedbackConsumer:
                 report = self.reports.setdefault(project_id, RepoReport(row.source, row.path))
                 found = FollowedProject(row, settings, report, source)
                 found.own_login = self._logins.get(row.source)
+                if settings.operations_issue:
+                    # Until the operations issue is followed, no command in it counts.
+                    begun = self._operations_from(found)
+                    found.operations_from = begun or self._clock.now_ms() + found.clock_offset()
             self._projects[project_id] = found
         return self._projects[project_id]
 

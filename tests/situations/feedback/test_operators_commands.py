@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.situations.feedback.bench import REPO, Bench
 
+from tidelore.feedback.consumer import FeedbackConsumer
+from tidelore.store.work.effects import thread_comments
+
 BY = pytest.mark.parametrize("fetch", ["repo", "thread"])
 CLOCKS = pytest.mark.parametrize("skew_ms", [-3_600_000, 3_600_000], ids=["behind", "ahead"])
 
@@ -111,3 +114,26 @@ def test_with_a_wrong_local_clock_a_comment_on_a_source_issue_is_a_follow_up(ben
     bench.hub.comment(REPO, issue.number, "Do it this way", "octo")
     bench.settle(2)
     assert bench.bodies() == ["Do it this way"]
+
+
+def test_an_old_command_in_the_operations_issue_is_not_run_when_the_issue_is_stored_before_it_is_followed(
+    bench: Bench,
+) -> None:
+    """As by `lore sync --issue`, which follows nothing."""
+    bench.host |= {"mirror": "all", "operator_logins": ["boss"]}
+    number = bench.hub.create_issue(REPO, "Operations").number
+    bench.hub.comment(REPO, number, "/lore pause", "boss")
+    bench.settle(2)
+    bench.host["operations_issue"] = number
+    project = bench.project()
+    with bench.database() as database:
+        consumer = FeedbackConsumer(database, bench.config, bench.clock, {})
+        records = [one.record for one in thread_comments(database.read, project.id, number)]
+        assert [record.body for record in records] == ["/lore pause"]
+        with database.transaction() as tx:
+            consumer.stored(tx, project.id, records, bench.clock.now_ms())
+    bench.settle(2)
+    assert commands(bench) == []
+    bench.hub.comment(REPO, number, "/lore status", "boss")
+    bench.settle(2)
+    assert commands(bench) == [("status", "pending")]
