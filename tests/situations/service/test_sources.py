@@ -170,7 +170,7 @@ def test_two_hundred_repositories_are_polled_in_each_interval(post: Station) -> 
         for repo in repos:
             post.world.github.create_repo(repo)
             post.world.github.create_pull(repo, "A change", author=OWNER)
-    post.hub(repos=repos, extra='fetch = "repo"')
+    post.hub(repos=repos, extra='fetch = "repo"\nmirror = "followed"')
     post.write()
     follow_all(post, repos)
     looks: list[dict[str, int]] = []
