@@ -67,7 +67,7 @@ def described(option: click.Option) -> tuple[str, str]:
 
 def _section(name: str, command: click.Command) -> str:
     assert isinstance(command, LoreCommand | LoreGroup)
-    # A command may have an option of its own under a global name, such as --full.
+    # A command may define an option with the name of a global one, such as --full.
     shared = {(option.name, getattr(option, "help", None)) for option in global_options()}
     usage = click.Command.collect_usage_pieces(command, click.Context(command))
     lines = [f"## lore {name}", ""]

@@ -253,7 +253,7 @@ def test_an_ignored_comment_stays_marked_when_it_is_only_touched(database: Datab
     odd = comment(7, body="a\x0bb \U0001d11e", author="mira", association="NONE")
     touched = replace(odd, updated_at=NOW + 1)
     edited = replace(odd, body="newer", updated_at=NOW + 2)
-    author = IgnoredAuthor(12, None, "mira", "NONE")
+    author = IgnoredAuthor(12, None, "mira", "NONE", 0)
     steps: list[tuple[CommentRecord, Sequence[Effect]]] = [
         (odd, [IgnoredComment(odd, "not_allowed")]),
         (touched, []),

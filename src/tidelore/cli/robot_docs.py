@@ -336,7 +336,7 @@ def robot_docs_command(ctx: click.Context, /, words: tuple[str, ...], **wanted: 
     if not (words or brief or schema or wanted["everything"]):
         return _printed(_index(known))
     found = _chosen(known, " ".join(words))
-    # A command may have an option of its own under a global name, such as --full.
+    # A command may define an option with the name of a global one, such as --full.
     shared = {(option.name, getattr(option, "help", None)) for option in global_options()}
     commands = [
         DescribedCommand(name=name, summary=paragraphs(command)[0])

@@ -148,7 +148,7 @@ class Host(Section, frozen=True):
 
     @property
     def units(self) -> tuple[SyncUnit, ...]:
-        """What the service syncs of this host at an interval of its own."""
+        """The parts of this host that the service syncs separately."""
         return (SyncUnit(),)
 
     def check(self, where: str, file: str) -> None:

@@ -54,6 +54,7 @@ from tidelore.store.mirror.projects import ProjectRow, find_project
 from tidelore.store.work import followed_issues, tracked_pull_requests
 from tidelore.store.work.action_tokens import find_tokens, signing_secret
 from tidelore.store.work.effects import (
+    IgnoredAuthor,
     JudgedComment,
     StoredComment,
     WrittenEffects,
@@ -443,7 +444,9 @@ class FeedbackConsumer:
             clock_offset=found.clock_offset,
         )
         now, usual = self._clock.now_ms(), found.snapshot
-        for number, on in sorted({(one.number, one.on or "") for one in authors}):
+        # Decided by author first, so that a long thread is read only when one of its comments counts now.
+        allowed = [one for one in authors if why_ignored(_comment_by(one), context) is None]
+        for number, on in sorted({(one.number, one.on or "") for one in allowed}):
             stored = thread_comments(self._database.read, found.row.id, number, on=on or None)
             due = [
                 StoredComment(one.note_id, one.record, None)
@@ -547,6 +550,30 @@ class FeedbackConsumer:
         found.snapshot = None
         found.report.moved.append(f"#{tracked.pr_number} {tracked.status} -> {status} ({reason})")
         _LOG.info("%s#%d is %s: %s", tracked.repo_full_name, tracked.pr_number, status, detail or reason)
+
+
+def _comment_by(one: IgnoredAuthor) -> CommentRecord:
+    """Return an empty comment of an author, to find out whether the author counts."""
+    return CommentRecord(
+        remote_id=0,
+        kind="note",
+        number=one.number,
+        author=one.author,
+        is_bot=bool(one.is_bot),
+        body="",
+        path=None,
+        line=None,
+        side=None,
+        commit_sha=None,
+        in_reply_to=None,
+        review_id=None,
+        review_state=None,
+        url=None,
+        created_at=0,
+        updated_at=0,
+        association=one.association,
+        on=one.on,
+    )
 
 
 def _taken(record: CommentRecord, events: Sequence[EventRow]) -> Version | None:

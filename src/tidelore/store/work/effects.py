@@ -168,6 +168,7 @@ class IgnoredAuthor(Struct, frozen=True):
     on: str | None
     author: str | None
     association: str | None
+    is_bot: int
 
 
 class IgnoredCount(Struct, frozen=True):
@@ -183,7 +184,7 @@ def ignored_authors(database: Database, project_id: int) -> list[IgnoredAuthor]:
     """Return the authors whose comments were ignored in a project, for each thread."""
     rows = database.read(
         f"SELECT DISTINCT {_NUMBER}, CASE WHEN n.kind <> 'note' THEN NULL WHEN m.id IS NULL THEN 'issue' ELSE 'mr' END,"
-        f" n.author_username, n.author_association{_THREADS}"
+        f" n.author_username, n.author_association, n.is_bot{_THREADS}"
         " WHERE n.project_id = :project_id AND n.ignored IS NOT NULL",
         {"project_id": project_id},
     )
