@@ -36,12 +36,21 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# Types are checked beside the tests: mypy uses one core for a minute, and a part of the tests' time is waiting.
 # Three workers on two cores: about a third of the tests' time is waiting for processes and servers.
-test: lint  ## every gate of a change: lint, types, architecture, docs, tests
-	$(BIN)/pytest -n 3 --dist worksteal -m "not deep"
+define checked
+$(BIN)/ruff check .
+$(BIN)/ruff format --check .
+@types=$$(mktemp); $(BIN)/mypy > $$types 2>&1 & mypy=$$!; trap 'kill $$mypy; rm -f $$types; exit 130' INT TERM; \
+$(1) $(BIN)/pytest -n 3 --dist worksteal $(2); tests=$$?; \
+wait $$mypy; wrong=$$?; cat $$types; rm -f $$types; test $$tests -eq 0 -a $$wrong -eq 0
+endef
 
-test-all: lint $(EVERY)  ## the above and the long runs: deep properties, full crash matrix, mutants, the wheel
-	TIDELORE_DEEP=1 $(BIN)/pytest -n 3 --dist worksteal
+test: $(READY)  ## every gate of a change: lint, types, architecture, docs, tests
+	$(call checked,,-m "not deep")
+
+test-all: $(EVERY)  ## the above and the long runs: deep properties, full crash matrix, mutants, the wheel
+	$(call checked,TIDELORE_DEEP=1)
 	$(BIN)/python -m tests.support.proven
 
 test-web: $(READY)  ## the web pages in a real Chromium (package chromium); TIDELORE_PICTURES=DIR keeps pictures

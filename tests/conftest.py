@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.databases.migrated_file import lay_out
+from tests.support.deep import mark_surplus_cases
 from tests.support.first_collection import compiled_once
 from tests.support.manual_clock import ManualClock
 from tests.support.memory import memory_folder
@@ -45,6 +46,12 @@ def pytest_collection() -> Generator[None, object, object]:
     """Let the first worker compile the tests of a fresh clone for all."""
     with compiled_once(ROOT / "tests"):
         return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave most cases of some tests to `make test-all`, before the marks are evaluated."""
+    mark_surplus_cases(items)
 
 
 def pytest_collection_finish() -> None:

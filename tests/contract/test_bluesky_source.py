@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.contract.bluesky_bench import MIRA, TOBIAS, network, read, shown_uri, walk
+from tests.support.deep import gate_cases
 
 from tidelore.core.clock import parse_instant
 from tidelore.core.errors import CredentialsRejected, RemoteError, RemoteNotFound, RemotePermanent, RemoteTransient
@@ -44,6 +45,7 @@ def write(world: World, count: int, actor: str = MIRA) -> list[str]:
 
 @FORMS
 @pytest.mark.parametrize("per_page", [1, 7, 100])
+@gate_cases(2)
 def test_a_walk_down_the_feed_returns_every_post_in_feed_order(populated: World, form: Any, per_page: int) -> None:
     populated.bluesky.settings.cursor_format = form
     accounts = populated.bluesky.truth_accounts()[: 4 if per_page > 1 else 2]

@@ -375,6 +375,7 @@ def test_a_cursor_of_the_other_protocol_is_never_sent(world: World, server: Serv
     assert all("cursor" not in target for _, target, _ in world.log if SECOND_METHOD in target)
 
 
+@pytest.mark.deep
 def test_a_stalled_reader_applies_back_pressure_and_loses_nothing(world: World, server: Server) -> None:
     async def run() -> tuple[list[StreamEvent], int]:
         async with stream(server, FIRST, most_waiting=50) as opened:
@@ -393,6 +394,7 @@ def test_a_stalled_reader_applies_back_pressure_and_loses_nothing(world: World, 
     assert written(events) == [record["uri"] for record in world.bluesky.truth_records(MIRA)]
 
 
+@pytest.mark.deep
 def test_a_reader_disconnected_for_slowness_reconnects_and_gets_the_rest(world: World, server: Server) -> None:
     world.bluesky.settings.stream_patience_seconds = 0.1
     world.bluesky.settings.stream_backlog = 100

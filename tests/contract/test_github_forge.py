@@ -22,6 +22,7 @@ from tests.contract.github_truth import (
     true_topics,
     without_ghost,
 )
+from tests.support.deep import gate_cases
 
 from tidelore.core.errors import RemoteNotFound, RemoteTransient
 from tidelore.sources.github.source import GitHubSource
@@ -72,6 +73,7 @@ async def patiently(ask: Any) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(4))
+@gate_cases(1)
 def test_after_a_random_history_every_list_equals_the_truth_although_requests_fail(bench: Bench, seed: int) -> None:
     forge, rng = bench.forge, random.Random(seed)
     forge.hub.separate_sequences = seed % 2 == 0

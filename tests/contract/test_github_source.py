@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.contract.github_bench import KINDS, REPO, TOKEN, Bench, ids, serving, walked
+from tests.support.deep import gate_cases
 
 from tidelore.core.clock import parse_instant
 from tidelore.core.errors import RemoteError, RemoteNotFound, RemotePermanent, RemoteTransient
@@ -29,6 +30,7 @@ LISTS: dict[str, Callable[[GitHubSource, str, int], Any]] = {
 @pytest.mark.parametrize("name", LISTS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("count", "per_page", "requests"), [(0, 100, 1), (99, 100, 1), (250, 100, 3), (1050, 100, 11)])
+@gate_cases(8)
 def test_a_list_of_any_length_is_read_completely(
     bench: Bench, name: str, kind: str, count: int, per_page: int, requests: int
 ) -> None:

@@ -14,6 +14,7 @@ from typing import TypeVar
 import pytest
 from tests.contract.source_houses import HOUSES, PROJECT, SourceHouse
 from tests.properties.inprocess import Reaper
+from tests.support.deep import gate_cases
 from tests.toy.source import TOY, ToyHost, open_toy
 
 from tidelore.app.searching import SearchQuestion, search
@@ -140,6 +141,7 @@ def test_a_deleted_comment_is_removed_when_its_issue_changes(house: SourceHouse)
     assert house.copy()[number][3] == ("this stays",)
 
 
+@gate_cases(2)
 def test_a_deleted_comment_is_found_by_verification(house: SourceHouse) -> None:
     number = house.open("soon quieter")
     comment = house.say(number, "said in error")
@@ -182,6 +184,7 @@ def test_a_quiet_sync_costs_the_same_few_requests_for_any_number_of_issues(build
         assert house.count_requests(house.sync) == house.quiet_requests
 
 
+@gate_cases(2)
 def test_a_process_killed_at_any_point_loses_nothing_and_stores_nothing_twice(build: Build) -> None:
     house = build()
     furnish(house, 4)
@@ -203,6 +206,7 @@ def test_a_process_killed_at_any_point_loses_nothing_and_stores_nothing_twice(bu
 
 
 @pytest.mark.parametrize("seam", [Seam.AFTER_FETCH, Seam.INSIDE_COMMIT, Seam.AFTER_COMMIT])
+@gate_cases(3)
 def test_a_process_killed_at_each_page_continues_where_it_was(house: SourceHouse, seam: Seam) -> None:
     for visit in range(30):
         if house.run(Reaper(visit, seam)) is not None:

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 import pytest
 from tests.crash.stage import PROJECTS, Ended, Stage, open_stage
+from tests.support.deep import gate_cases
 
 from tidelore.documents.embed import cut
 from tidelore.engine.crashpoint import Seam
@@ -197,6 +198,7 @@ def test_an_undisturbed_sync_builds_and_embeds_only_changed_documents(
 
 
 @pytest.mark.parametrize(("dialect", "before", "case"), REDUCED, ids=name_of)
+@gate_cases(3)
 def test_a_sync_killed_while_building_documents_or_vectors_continues(
     staged: Callable[[str, Before], Stage],
     uninterrupted: Callable[[Before], Work],

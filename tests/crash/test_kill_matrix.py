@@ -11,6 +11,7 @@ import pytest
 from tests.crash.conftest import Uninterrupted
 from tests.crash.stage import CONCURRENCY, PER_PAGE, PROJECTS, TOGETHER, Stage, open_stage
 from tests.properties.progress import Task, asked_for, completed
+from tests.support.deep import gate_cases
 
 from tidelore.engine.crashpoint import Seam
 from tidelore_world.gitlab.state import Kind
@@ -86,6 +87,7 @@ def test_every_seam_has_kill_points_and_is_visited_often_enough(
 
 
 @pytest.mark.parametrize(("dialect", "seam", "place"), REDUCED)
+@gate_cases(9)
 def test_a_run_killed_at_a_seam_continues_where_it_stopped(
     staged: Callable[[str], Stage],
     uninterrupted: Callable[[Kind], Uninterrupted],

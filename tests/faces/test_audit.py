@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.faces.desk import CONSOLE, LEDGER, Desk, Outcome
 from tests.faces.test_documented_shapes import compare
+from tests.support.deep import gate_cases
 
 from tidelore_world.gitlab.state import Issue, MergeRequest, Note
 
@@ -154,6 +155,7 @@ def test_a_silently_deleted_note_is_an_extra_discussion_of_a_changed_item(mirror
         ("discussions", "merge_request_id", "discussions", "!"),
     ],
 )
+@gate_cases(2)
 def test_a_child_lost_from_the_copy_is_missing(mirrored: Desk, table: str, column: str, kind: str, sign: str) -> None:
     chosen = f"SELECT MIN({column}) FROM {table} WHERE {column} IS NOT NULL"
     lost = mirrored.query(f"SELECT COUNT(*) FROM {table} WHERE {column} = ({chosen})")[0][0]

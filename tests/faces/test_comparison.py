@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 from tests.faces.desk import Desk
+from tests.support.deep import gate_cases
 
 from tidelore_world.demo.comparison import LISTS, Difference, compare
 from tidelore_world.demo.killed_mirror import mirror_all, open_app
@@ -98,6 +99,7 @@ def test_remotely_deleted_items_are_extra_with_their_children(mirrored: Desk) ->
 
 
 @pytest.mark.parametrize("name", CHANGED)
+@gate_cases(1)
 def test_a_changed_column_is_a_difference(mirrored: Desk, name: str) -> None:
     for change in CHANGED[name]:
         before = _compared(mirrored)[name].different
@@ -107,6 +109,7 @@ def test_a_changed_column_is_a_difference(mirrored: Desk, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["issues", "merge_requests", "discussions"])
+@gate_cases(1)
 def test_an_old_payload_is_a_difference(mirrored: Desk, name: str) -> None:
     mirrored.query(
         "UPDATE raw_payloads SET encoding = 'identity', payload = CAST('{}' AS BLOB)"
@@ -116,6 +119,7 @@ def test_an_old_payload_is_a_difference(mirrored: Desk, name: str) -> None:
 
 
 @pytest.mark.parametrize("column", ["name", "category", "color", "icon_name"])
+@gate_cases(1)
 def test_a_wrong_status_is_different_and_an_absent_one_is_missing(mirrored: Desk, column: str) -> None:
     one = "WHERE id = (SELECT MAX(id) FROM issues WHERE status_name IS NOT NULL)"
     mirrored.query(f"UPDATE issues SET status_{column} = 'other' {one}")

@@ -19,6 +19,7 @@ from tests.databases.talk import (
 )
 from tests.faces.desk import Desk
 from tests.faces.test_documented_shapes import compare
+from tests.support.deep import gate_cases
 
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.ports import Batch
@@ -81,6 +82,7 @@ def filled(desk: Desk) -> Desk:
         (["files"], "Changed Files: 2\n"),
     ],
 )
+@gate_cases(5)
 def test_a_count_is_printed_line_by_line(filled: Desk, argv: list[str], said: str) -> None:
     assert filled.run("count", *argv).out == said
 

@@ -70,6 +70,7 @@ def test_both_demos_together_answer_with_the_documented_fields(desk: Desk) -> No
     assert told.out.count("0 missing, 0 extra, 0 different") == len(live["comparison"])
 
 
+@pytest.mark.deep
 def test_the_demo_detects_a_comment_that_never_became_an_event(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     from tidelore.store.reading import posts as post_rows
     from tidelore.store.work import events as feedback_events
@@ -202,6 +203,7 @@ def test_a_demo_interrupted_before_the_console_opened_leaves_no_files_behind(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.deep
 def test_a_console_demo_ended_by_a_signal_leaves_no_files_behind(tmp_path: Path) -> None:
     with terminal(tmp_path, *SMALL) as (pid, end):
         read(end, "service here")

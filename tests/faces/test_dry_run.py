@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.faces.desk import LEDGER, Desk
+from tests.support.deep import gate_cases
 
 ELSEWHERE = "https://forge.invalid"
 NAMED = ("sync", "--issue", f"{LEDGER}#2", "--mr", f"{LEDGER}!1", "--issue", f"{ELSEWHERE}/harbor/quay/-/issues/7")
@@ -85,6 +86,7 @@ def test_the_same_command_without_dry_run_needs_a_token_and_opens_the_database(w
         ["--issue", "nowhere/at-all#1", "--dry-run"],
     ],
 )
+@gate_cases(2)
 def test_invalid_arguments_are_refused_before_anything_is_opened(watched: Desk, argv: list[str]) -> None:
     before = contents(watched)
     done = watched.spawn("sync", *argv, "--robot")

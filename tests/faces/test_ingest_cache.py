@@ -10,6 +10,7 @@ from tests.databases.migrated_file import lay_out
 from tests.faces import ingest_cache
 from tests.faces.desk import LEDGER, Desk
 from tests.faces.ingest_cache import ingest_once
+from tests.support.deep import gate_cases
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +50,7 @@ def test_the_same_ingest_is_done_once_and_leaves_the_same_rows_and_counts(desk: 
 
 
 @pytest.mark.parametrize("difference", ["world", "configuration", "environment", "list", "code in the world"])
+@gate_cases(2)
 def test_an_ingest_that_may_differ_is_done(desk: Desk, difference: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ingest_into(desk, "first")
     ingest_into(desk, "prepared")

@@ -11,9 +11,11 @@ import time
 
 import pytest
 from tests.faces.desk import LEDGER, Desk, Outcome
+from tests.support.deep import gate_cases
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@gate_cases(1)
 def test_an_interrupted_run_is_finalised_and_exits_with_130(desk: Desk, number: signal.Signals) -> None:
     desk.world.faults.add("slow", "/projects/:id/issues", times=None, seconds=30)
     process = subprocess.Popen(

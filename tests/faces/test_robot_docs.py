@@ -14,6 +14,7 @@ import pytest
 from tests.architecture.test_offline_read import SCRIPT
 from tests.faces.desk import LEDGER, Desk
 from tests.faces.test_documented_shapes import compare, paths
+from tests.support.deep import gate_cases
 
 from tidelore import __version__
 from tidelore.app.answers import means
@@ -268,6 +269,7 @@ def test_brief_robot_docs_have_command_names_and_summaries_only(manifest: dict[s
         (["sync-runs", "show"], ["sync-runs show"]),
     ],
 )
+@gate_cases(3)
 def test_robot_docs_can_be_limited_to_a_command_or_group(
     manifest: dict[str, Any], desk: Desk, words: list[str], names: list[str]
 ) -> None:

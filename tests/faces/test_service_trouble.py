@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from tests.faces.desk import LEDGER, Desk, Outcome
 from tests.situations.service.station import LAB, Program, Station, Watch, end, station
+from tests.support.deep import gate_cases
 from tests.support.fork_server import fork_lore
 
 from tidelore.core.clock import SystemClock
@@ -229,6 +230,7 @@ class Wall(SystemClock):
 
 
 @pytest.mark.parametrize("days", [1.0, -1.0, 400.0])
+@gate_cases(1)
 def test_a_changed_system_clock_delays_no_job_and_loses_nothing(tmp_path: Path, days: float) -> None:
     from msgspec.structs import replace
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.faces.desk import COMMAND, LEDGER, Desk
+from tests.support.deep import gate_cases
 
 ESCAPE = "\x1b["
 
@@ -76,6 +77,7 @@ def test_an_error_is_coloured_on_a_terminal_only(desk: Desk) -> None:
 
 @pytest.mark.parametrize(("flags", "environ"), [(["--no-color"], {}), ([], {"NO_COLOR": "1"})])
 @pytest.mark.parametrize("argv", [["cuont"], ["ingest", "--type", "issues"]], ids=" ".join)
+@gate_cases(2)
 def test_colours_can_be_turned_off(desk: Desk, argv: list[str], flags: list[str], environ: dict[str, str]) -> None:
     _, _, shown = on_a_terminal(desk.arguments(*flags, *argv), **environ)
     assert shown

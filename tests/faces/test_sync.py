@@ -6,6 +6,7 @@ import signal
 
 import pytest
 from tests.faces.desk import LEDGER, Desk
+from tests.support.deep import gate_cases
 
 from tidelore.cli.main import main
 from tidelore.engine.crashpoint import Seam
@@ -73,6 +74,7 @@ def test_with_no_docs_changed_items_stay_marked(desk: Desk) -> None:
         ("--no-status", ("/api/graphql",)),
     ],
 )
+@gate_cases(1)
 def test_disabled_kinds_of_data_are_not_requested(desk: Desk, flag: str, routes: tuple[str, ...]) -> None:
     desk.run("sync")
     asked = [route for route in desk.world.requests if route.endswith(routes)]
@@ -127,6 +129,7 @@ def test_generate_docs_before_the_first_sync_is_an_error(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("at", "mirrored"), [(Seam.SCOPE_DONE, False), (Seam.DOCUMENTS, True), (Seam.LEASE_RELEASED, True)]
 )
+@gate_cases(1)
 def test_a_sync_interrupted_after_mirroring_counts_as_up_to_date(desk: Desk, at: Seam, mirrored: bool) -> None:
     def interrupt(here: Seam) -> None:
         if here is at:

@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 import pytest
 from tests.faces.desk import LEDGER, Desk, Outcome
+from tests.support.deep import gate_cases
 
 from tidelore.store.database.opening import open_database
 
@@ -28,6 +29,7 @@ def assert_silent(done: Outcome) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES, ids=" ".join)
+@gate_cases(2)
 def test_no_successful_command_prints_the_token(desk: Desk, mode: list[str]) -> None:
     for argv in [*ACTS, *READS, ["cursors", "reset", "gitlab.issues", "ledger", "--yes"], ["init"], ["cuont"]]:
         assert_silent(desk.run(*argv, *mode))
@@ -39,6 +41,7 @@ def test_no_successful_command_prints_the_token(desk: Desk, mode: list[str]) -> 
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 429, 500])
+@gate_cases(2)
 def test_no_command_prints_a_token_echoed_by_the_server(desk: Desk, status: int) -> None:
     desk.ingested()
     message = f"who is {TOKEN}? private_token={quote(TOKEN, safe='')} PRIVATE-TOKEN: {TOKEN}"

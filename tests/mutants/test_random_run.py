@@ -82,6 +82,7 @@ def test_the_same_seed_chooses_the_same_changes_when_a_function_moves(copy: Copy
     assert chosen(1) == before
 
 
+@pytest.mark.deep
 def test_a_mutant_is_killed_by_a_test_that_runs_its_line_and_survives_where_no_assertion_sees_it(copy: Copy) -> None:
     modules = copy.modules(["marks.py"])
     recorded = copy.record(modules, ["tests"], None)
@@ -98,6 +99,7 @@ def test_a_mutant_is_killed_by_a_test_that_runs_its_line_and_survives_where_no_a
     assert (copy.source / "tidelore" / "marks.py").read_bytes() == MODULE
 
 
+@pytest.mark.deep
 def test_mutants_run_in_forks_of_one_session_give_the_same_results_as_separate_sessions(copy: Copy) -> None:
     recorded = copy.record(copy.modules(["marks.py"]), ["tests"], None)
     changes = [_find(copy, "comparison", text) for text in ("(mark <= limit)", "(mark >= limit)")]

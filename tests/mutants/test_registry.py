@@ -17,6 +17,7 @@ _LINK = re.compile(r"\[`(test_\w+)`\]\(\.\./([\w/.]+)\)")
 _CODE = re.compile(r"`([\w-]+)`")
 
 
+@pytest.mark.deep
 def test_each_mutants_snippet_occurs_once_and_its_replacement_is_valid_code() -> None:
     failed = {mutant.name: problem for mutant in MUTANTS if (problem := problem_of(mutant))}
     assert failed == {}

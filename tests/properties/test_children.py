@@ -169,6 +169,7 @@ def test_children_that_could_not_be_read_are_requested_again(tmp_path: Path) -> 
     compare(house)
 
 
+@pytest.mark.deep
 def test_verification_reads_the_children_of_every_parent_in_turn(tmp_path: Path) -> None:
     """A thread that was resolved shows nowhere else: it is found within one round over all children."""
     house = House(tmp_path)

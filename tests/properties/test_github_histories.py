@@ -8,6 +8,7 @@ import pytest
 from tests.properties.inprocess import Reaper, scratch
 from tests.situations.github.house import REPO, GitHubHouse
 from tests.situations.github.truth import differences
+from tests.support.deep import gate_cases
 
 from tidelore_world.faults import Kind
 from tidelore_world.github.churn import EVERYDAY
@@ -64,6 +65,7 @@ def settle(house: GitHubHouse) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
+@gate_cases(3)
 def test_the_copy_of_a_repository_equals_the_server_after_a_random_history(seed: int) -> None:
     check_history(seed)
 

@@ -9,6 +9,7 @@ from tests.properties.audit import compare, journal
 from tests.properties.effort import is_deep
 from tests.properties.inprocess import BASE_URL, PROJECT, House, Reaper
 from tests.properties.progress import asked_for, completed
+from tests.support.deep import gate_cases
 
 from tidelore.engine.crashpoint import Seam
 from tidelore_world.wire import Request
@@ -115,6 +116,7 @@ def test_250_items_sharing_one_instant_cost_at_most_4_requests_when_nothing_chan
     compare(house)
 
 
+@pytest.mark.deep
 def test_250_items_created_in_one_instant_cost_at_most_as_many_requests(tmp_path: Path) -> None:
     """Verification spends its one request too, though it needs three strides for such an instant."""
     house = House(tmp_path)
@@ -137,6 +139,7 @@ def test_250_items_sharing_one_instant_do_not_hide_a_change_among_them(tmp_path:
 
 
 @pytest.mark.parametrize("same_instant", [False, True])
+@gate_cases(1)
 def test_after_a_kill_half_way_the_next_run_reads_the_rest_plus_one_page_per_scope(
     tmp_path: Path, same_instant: bool
 ) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 from tests.properties.audit import compare
 from tests.properties.inprocess import BASE_URL, NEVER_SECONDS, PROJECT, House, Reaper, WorldTransport
 from tests.properties.offspring import compare_children
@@ -98,6 +99,7 @@ def asked(world: World) -> tuple[Counter[str], int]:
     return Counter(target for target in targets if not _LIST.search(target)), len(pages)
 
 
+@pytest.mark.deep
 def test_mirroring_in_slices_sends_the_requests_of_one_run_plus_one_poll_per_slice(
     tmp_path: Path,
 ) -> None:
@@ -139,6 +141,7 @@ def test_only_the_last_slice_brings_the_copy_up_to_date_and_runs_record_what_was
         assert last_success_at(database) is not None
 
 
+@pytest.mark.deep
 def test_every_list_gets_a_turn_within_a_few_slices_under_any_load(tmp_path: Path) -> None:
     projects = tuple(f"group/project{number:02}" for number in range(20))
     world = lively_world(projects, issues=4, merge_requests=1)

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.properties.effort import examples
 from tests.properties.inprocess import PROJECT, House, Killed, Reaper, build_config, scratch
+from tests.support.deep import gate_cases
 
 from tidelore.app.mirroring import audit, mirror
 from tidelore.core.progress import Progress
@@ -269,6 +270,7 @@ def test_an_audit_by_either_path_finds_no_difference_in_a_copy_made_by_the_other
         assert (talk.world.requests - before)[GRAPHQL] == (2 if compared == "auto" else 0)
 
 
+@pytest.mark.deep
 def test_verification_stops_when_its_parents_must_be_read_one_by_one(tmp_path: Path) -> None:
     talk = Talk(tmp_path, merge_requests=130, issues=0, discussions=1, notes=1)
     talk.go("auto", scrub_budget=0)
@@ -303,6 +305,7 @@ def test_pages_too_heavy_for_the_server_are_halved_and_grow_again(tmp_path: Path
 
 
 @pytest.mark.parametrize("fault", ["timeout", "disconnect", "truncated", "not_json"])
+@gate_cases(2)
 def test_a_query_that_fails_otherwise_loses_nothing(tmp_path: Path, fault: Any) -> None:
     talk = Talk(tmp_path, merge_requests=20, issues=0)
     planned = talk.world.faults.add(fault, GRAPHQL, 2)

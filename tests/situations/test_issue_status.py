@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.deep import gate_cases
 
 from tidelore.cli.main import main
 from tidelore.store.database.opening import open_database
@@ -150,6 +151,7 @@ def test_a_changed_status_is_found_and_a_run_without_changes_requests_none(copy:
     assert copy.asked() == 0
 
 
+@pytest.mark.deep
 def test_statuses_are_read_a_hundred_at_once(copy: Copy) -> None:
     copy.world.gitlab.bulk(QUAY, issues=248)
     copy.world.advance(86_400)
@@ -179,6 +181,7 @@ def test_a_full_sync_reads_every_status_again(copy: Copy) -> None:
 
 
 @pytest.mark.parametrize("server", OFFERS_NONE, ids=["no type", "no field"])
+@gate_cases(1)
 def test_a_server_without_statuses_costs_one_query_and_one_log_line(copy: Copy, server: dict[str, bool]) -> None:
     copy.world.gitlab.bulk(QUAY, issues=150)
     copy.world.advance(86_400)

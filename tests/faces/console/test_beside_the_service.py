@@ -109,6 +109,7 @@ def held(app: App) -> list[tuple[Any, ...]]:
         database.close()
 
 
+@pytest.mark.deep
 def test_the_console_sends_the_requests_of_its_service_and_none_for_its_screens(desk: Desk) -> None:
     alone = app_of(desk, "alone.db")
     asyncio.run(serve(alone, ServeRequest(once=True), Control()))
@@ -132,6 +133,7 @@ def test_the_console_sends_the_requests_of_its_service_and_none_for_its_screens(
     assert sorted(held(watched)) == sorted(held(alone)) != []
 
 
+@pytest.mark.deep
 def test_a_confirmed_run_now_syncs_a_source_or_repeats_a_failed_run(desk: Desk) -> None:
     app = app_of(desk, "now.db")
 

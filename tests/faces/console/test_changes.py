@@ -131,6 +131,7 @@ def test_an_account_can_be_paused_and_resumed(copy: App) -> None:
     watch(copy, look, hands=True)
 
 
+@pytest.mark.deep
 def test_a_failed_change_shows_the_reason_and_the_console_continues(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("feedback")
@@ -163,6 +164,7 @@ def test_a_key_without_a_selected_row_shows_a_hint(copy: App) -> None:
     watch(copy, look, hands=True)
 
 
+@pytest.mark.deep
 def test_a_blocked_pull_request_is_unblocked_at_its_current_head(follower: Follower) -> None:
     follower.track()
     store = follower.store()

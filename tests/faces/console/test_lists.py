@@ -95,6 +95,7 @@ def test_a_list_can_be_sorted_by_the_next_column_and_reversed(copy: App) -> None
     watch(copy, look)
 
 
+@pytest.mark.deep
 def test_the_cursor_stays_on_its_row_when_rows_are_inserted_before_it(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("runs")
@@ -132,6 +133,7 @@ def test_a_reference_can_be_copied_and_its_web_page_opened(copy: App, monkeypatc
     watch(copy, look)
 
 
+@pytest.mark.deep
 def test_only_a_web_address_from_remote_data_is_opened(copy: App, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", lambda url, **_more: opened.append(url))

@@ -179,6 +179,7 @@ def test_a_failed_run_shows_its_failures_and_the_fix(copy: App) -> None:
     watch(copy, look, (200, 50))
 
 
+@pytest.mark.deep
 def test_events_show_their_bodies_and_replies_their_outcome(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("feedback")
@@ -242,6 +243,7 @@ def test_no_colour_is_rendered_when_colours_are_off(copy: App) -> None:
     watch(copy, look, colourless=True)
 
 
+@pytest.mark.deep
 def test_only_the_visible_screen_queries_the_database(copy: App, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 

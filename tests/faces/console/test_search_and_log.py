@@ -45,6 +45,7 @@ def test_an_invalid_query_is_reported_and_the_next_one_works(copy: App) -> None:
     watch(copy, look)
 
 
+@pytest.mark.deep
 def test_remote_text_cannot_send_control_sequences_to_the_terminal(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("search")

@@ -82,6 +82,7 @@ class Terminal:
         return bool(found)
 
 
+@pytest.mark.deep
 def test_lore_top_is_rendered_and_quits_with_q(copy: App, tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, copy.address, "top")
     terminal.wait_for("pull request blocked")
@@ -170,6 +171,7 @@ def test_a_job_runs_after_its_key_and_a_confirmation(desk: Desk, tmp_path: Path)
     [signal.SIGTERM, *(deep(leaving) for leaving in (signal.SIGHUP, "\x03"))],
     ids=repr,
 )
+@pytest.mark.deep
 def test_a_signal_stops_the_console_and_its_service_cleanly(tmp_path: Path, leaving: signal.Signals | str) -> None:
     path = str(tmp_path / "fresh.db")
     terminal = Terminal(tmp_path, path, "console")

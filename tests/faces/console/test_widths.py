@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.faces.console.stage import Seat, watch
 
 from tidelore.app.wiring import App
@@ -27,6 +28,7 @@ def test_rows_keep_their_width_from_the_first_paint(copy: App) -> None:
     watch(copy, look, (80, 24))
 
 
+@pytest.mark.deep
 def test_a_changed_row_is_repainted_completely(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("search")

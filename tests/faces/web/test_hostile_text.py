@@ -40,6 +40,7 @@ def test_no_text_of_the_corpus_acts_on_the_page_of_its_item(attacked: TestClient
     assert found == {}
 
 
+@pytest.mark.deep
 def test_no_text_of_the_corpus_acts_in_lists_search_files_posts_and_accounts(attacked: TestClient) -> None:
     addresses = ["/", "/issues?limit=100", "/mrs?limit=100", "/topics?limit=100", "/posts?limit=100", "/accounts"]
     addresses += ["/trending?hours=100000", "/status", "/search?q=alert&limit=100", "/search?q=evil.example"]
@@ -55,6 +56,7 @@ def test_no_text_of_the_corpus_acts_in_lists_search_files_posts_and_accounts(att
     assert {address: page.dangers for address, page in pages.items() if page.dangers} == {}
 
 
+@pytest.mark.deep
 def test_no_text_of_the_corpus_acts_when_it_is_what_the_reader_asks_for(attacked: TestClient) -> None:
     found = {}
     places = (("/search", "q"), ("/issues", "author"), ("/issues", "label"), ("/files", "path"), ("/mrs", "project"))

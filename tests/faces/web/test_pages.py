@@ -54,6 +54,7 @@ def test_every_page_has_a_title_its_content_and_fewer_bytes_than_the_limit(clien
         assert len(page.ids) == len(set(page.ids)), f"{address}: an id twice"
 
 
+@pytest.mark.deep
 def test_every_page_is_shown_from_postgresql_too(migrated_postgres_address: str) -> None:
     client = client_of(fill(migrated_postgres_address))
     for address, content in PAGES.items():
@@ -225,6 +226,7 @@ def test_without_a_database_every_page_says_what_to_do(tmp_path: Path) -> None:
         assert "lore sync" in response.text, address
 
 
+@pytest.mark.deep
 def test_texts_that_grow_when_they_are_rendered_stay_below_the_size_limit(tmp_path: Path) -> None:
     app = open_app(tmp_path / "lore.db")
     app.open_store(create=True).close()

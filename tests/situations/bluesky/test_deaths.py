@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.properties.inprocess import Killed, Reaper
 from tests.situations.bluesky.house import Waters
+from tests.support.deep import gate_cases
 
 from tidelore.app.accounts import scrub_accounts
 
@@ -32,6 +33,7 @@ def talking(folder: Path, mode: str, posts: int = POSTS) -> Waters:
 
 
 @pytest.mark.parametrize("mode", ["feed", "records"])
+@gate_cases(1)
 def test_a_poll_killed_at_any_point_loses_and_duplicates_nothing(tmp_path: Path, mode: str) -> None:
     whole = Reaper()
     talking(tmp_path / "whole", mode).poll(whole)
@@ -44,6 +46,7 @@ def test_a_poll_killed_at_any_point_loses_and_duplicates_nothing(tmp_path: Path,
 
 
 @pytest.mark.parametrize("mode", ["feed", "records"])
+@gate_cases(1)
 def test_after_a_killed_poll_only_one_page_is_read_again(tmp_path: Path, mode: str) -> None:
     whole = Reaper()
     pages = talking(tmp_path / "whole", mode, LONG).poll(whole).pages
@@ -79,6 +82,7 @@ def scrub(waters: Waters, reaper: Reaper) -> bool:
 
 
 @pytest.mark.parametrize("mode", ["feed", "records"])
+@gate_cases(1)
 def test_a_scrub_killed_at_any_point_is_completed_by_the_next_one(tmp_path: Path, mode: str) -> None:
     whole = Reaper()
     assert scrub(disturbed(tmp_path / "whole", mode), whole)

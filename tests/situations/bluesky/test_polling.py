@@ -10,6 +10,7 @@ import httpx2
 import pytest
 from tests.properties.inprocess import WorldTransport
 from tests.situations.bluesky.house import CYCLE, DAY, Waters
+from tests.support.deep import gate_cases
 
 from tidelore.core.errors import PartialSuccess, RateLimited
 from tidelore.sync.report import MOST_TOLD, AccountReport, PollReport, poll_verdict
@@ -25,6 +26,7 @@ def post_many(waters: Waters, name: str, count: int, each_seconds: float = 1) ->
 
 
 @pytest.mark.parametrize("mode", ["feed", "records"])
+@gate_cases(1)
 def test_three_thousand_posts_between_two_polls_are_all_stored(tmp_path: Path, mode: str) -> None:
     waters = Waters(tmp_path, mode=mode, max_pages_per_user=10)
     waters.add(ALICE)
@@ -127,6 +129,7 @@ def test_a_server_that_refuses_every_account_does_not_mark_them_unavailable(tmp_
     assert waters.poll(everyone=True).unavailable == 0
 
 
+@pytest.mark.deep
 def test_quiet_accounts_are_polled_less_often_within_the_maximum_interval(waters: Waters) -> None:
     waters.add(ALICE, BOB)
     waters.sky.post(ALICE, "Good morning")
@@ -417,6 +420,7 @@ def test_a_poll_cycle_gives_the_same_result_on_both_databases(tmp_path: Path, ad
 
 @pytest.mark.parametrize("mode", ["feed", "records"])
 @pytest.mark.parametrize("before", [0, 7], ids=["from the first request on", "in the middle of a cycle"])
+@gate_cases(2)
 def test_a_server_that_blocks_every_account_marks_none_unavailable(waters: Waters, mode: str, before: int) -> None:
     names = [f"a{number:02}.test" for number in range(30)]
     waters.add(*names, mode=mode)

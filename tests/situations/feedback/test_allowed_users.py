@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.situations.feedback.bench import REPO, Bench, open_pulls
+from tests.support.deep import gate_cases
 
 BY = pytest.mark.parametrize("fetch", ["repo", "thread"])
 ASSOCIATIONS = {"mia": "MEMBER", "cole": "COLLABORATOR", "connie": "CONTRIBUTOR", "fay": "FIRST_TIME_CONTRIBUTOR"}
@@ -35,6 +36,7 @@ def speakers(bench: Bench) -> set[str]:
         (["@Member", "STRANGER"], {"mia", "stranger"}),
     ],
 )
+@gate_cases(6)
 def test_allowed_users_takes_logins_everybody_associations_and_listed_bots(
     bench: Bench, fetch: str, allowed: list[str], heard: set[str]
 ) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 from tests.situations.feedback.bench import REPO, Bench, key, open_pulls
-from tests.support.deep import deep
+from tests.support.deep import deep, gate_cases
 
 from tidelore.feedback.report import RepoReport
 
@@ -43,6 +43,7 @@ def followed_by_rule(bench: Bench, pulls: int, fetch: str) -> None:
 
 @pytest.mark.parametrize("fetch", ["repo", "thread"])
 @pytest.mark.parametrize("comments", [100, 1000, deep(10_000)])
+@gate_cases(2)
 def test_polling_a_long_thread_costs_as_much_as_a_short_one(bench: Bench, comments: int, fetch: str) -> None:
     bench.host |= {"fetch": fetch}
     talk_for_years(bench, comments)
@@ -68,6 +69,7 @@ def test_polling_a_long_thread_costs_as_much_as_a_short_one(bench: Bench, commen
 
 
 @pytest.mark.parametrize("pulls", [1, 10, 100, deep(500)])
+@gate_cases(2)
 def test_in_repo_mode_a_quiet_poll_is_three_requests_for_any_number_of_threads(bench: Bench, pulls: int) -> None:
     followed_by_rule(bench, pulls, "repo")
     assert bench.read("SELECT COUNT(*) FROM tracked_prs") == [(pulls,)]
@@ -83,6 +85,7 @@ def test_in_repo_mode_a_quiet_poll_is_three_requests_for_any_number_of_threads(b
 
 
 @pytest.mark.parametrize(("awaiting", "blocked"), [(1, 0), (4, 0), (2, 3), (8, 5)])
+@gate_cases(2)
 def test_in_thread_mode_the_cost_of_a_quiet_poll_is_linear_in_tracked_threads(
     bench: Bench, awaiting: int, blocked: int
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.properties.inprocess import Reaper
 from tests.situations.feedback.bench import REPO, Bench, instant, key
-from tests.support.deep import deep
+from tests.support.deep import deep, gate_cases
 
 from tidelore.engine.crashpoint import Seam
 from tidelore.feedback.tokens import Intent, action_token, with_marker
@@ -232,6 +232,7 @@ def test_a_command_survives_a_crash_between_commit_and_execution(bench: Bench, w
 
 
 @WAYS
+@gate_cases(1)
 def test_our_own_reply_is_observed_without_an_event_and_a_forged_marker_is_ignored(bench: Bench, way: str) -> None:
     read_by(bench, way)
     bench.own_login = "octo"

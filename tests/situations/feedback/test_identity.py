@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.situations.feedback.bench import REPO, Bench
+from tests.support.deep import gate_cases
 
 from tidelore.core.errors import RepositoryReplaced
 
@@ -30,6 +31,7 @@ def take_over(bench: Bench, *, pulls: int = 1) -> None:
 
 @BY
 @pytest.mark.parametrize("pulls", [0, 1])
+@gate_cases(2)
 def test_a_repository_that_took_over_the_name_is_refused_and_nothing_of_it_is_read(
     bench: Bench, fetch: str, pulls: int
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.properties.inprocess import Mortal, Reaper
 from tests.situations.feedback.bench import REPO, Bench, open_pulls
+from tests.support.deep import gate_cases
 
 from tidelore.core.errors import LeaseLost
 from tidelore.store.database.port import Database
@@ -68,6 +69,7 @@ def much_happens(bench: Bench) -> None:
     ],
     ids=["feeds-to-threads", "threads-to-feeds", "invalid-cursor"],
 )
+@gate_cases(1)
 def test_a_poll_that_lost_its_lease_writes_nothing_more(bench: Bench, ways: tuple[str, str], cursor: str) -> None:
     bench.host["fetch"] = ways[0]
     much_happens(bench)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.situations.feedback.bench import REPO, Bench
+from tests.support.deep import gate_cases
 
 from tidelore.store.work.events import EventRow, ack, lease_next
 
@@ -62,6 +63,7 @@ def test_comments_before_the_pull_request_become_one_event_consumed_on_lease(ben
 
 
 @BY
+@gate_cases(1)
 def test_comments_after_the_pull_request_get_one_redirect_each(bench: Bench, fetch: str) -> None:
     issue = prepared(bench, fetch)
     bench.settle(2)
@@ -110,6 +112,7 @@ def test_an_issue_whose_pull_request_ended_is_not_polled(bench: Bench, fetch: st
 
 
 @BY
+@gate_cases(1)
 def test_the_operations_issue_is_read_from_its_first_poll_on(bench: Bench, fetch: str) -> None:
     issue = prepared(bench, fetch)
     room = bench.hub.create_issue(REPO, "Operations").number

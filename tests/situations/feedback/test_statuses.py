@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.situations.feedback.bench import REPO, Bench, key, open_pulls
+from tests.support.deep import gate_cases
 
 from tidelore.core.errors import RemoteError, UserError
 from tidelore.store.database.port import Transaction
@@ -171,6 +172,7 @@ def test_a_block_and_unblock_between_two_polls_lose_no_comment(bench: Bench, fet
 
 @BY
 @pytest.mark.parametrize("trouble", ["status", "timeout", "disconnect", "truncated", "not_json"])
+@gate_cases(3)
 def test_a_transport_error_blocks_no_pull_request_and_loses_nothing(bench: Bench, fetch: str, trouble: str) -> None:
     followed_by(bench, fetch)
     bench.hub.push(REPO, 1)

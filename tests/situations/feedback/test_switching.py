@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from tests.properties.inprocess import Reaper
 from tests.situations.feedback.bench import REPO, Bench, key, open_pulls
+from tests.support.deep import gate_cases
 
 from tidelore.engine.crashpoint import Seam
 from tidelore_world.github.records import Comment, ReviewComment
@@ -25,6 +26,7 @@ def talk(bench: Bench, turn: object, number: int = 1) -> list[Said]:
 @pytest.mark.parametrize(
     "ways", [("repo", "thread", "repo"), ("thread", "repo", "thread"), ("repo", "full", "thread", "full", "repo")]
 )
+@gate_cases(1)
 def test_switching_between_repo_and_thread_mode_loses_and_repeats_nothing(bench: Bench, ways: tuple[str, ...]) -> None:
     bench.track(1)
     said: list[Said] = []
@@ -163,6 +165,7 @@ def test_a_first_read_killed_at_any_page_continues(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("fetch", ["auto", "repo", "thread"])
+@gate_cases(1)
 def test_pull_requests_are_tracked_by_author_and_label_rules(bench: Bench, fetch: str) -> None:
     bench.host |= {"fetch": fetch, "track_authors": ["ROBIN"], "track_labels": ["agent"]}
     for number in range(35):
@@ -184,6 +187,7 @@ def test_pull_requests_are_tracked_by_author_and_label_rules(bench: Bench, fetch
     assert {row for (row,) in bench.read("SELECT DISTINCT tracked_by FROM tracked_prs")} == {"rule"}
 
 
+@pytest.mark.deep
 def test_auto_mode_chooses_the_cheaper_polling_mode(bench: Bench) -> None:
     bench.per_page = 5
     bench.track(1)

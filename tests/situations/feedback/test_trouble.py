@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 import pytest
 from tests.situations.feedback.bench import REPO, Bench, key, open_pulls
+from tests.support.deep import gate_cases
 
 from tidelore.core.clock import parse_instant
 from tidelore.core.errors import CredentialsRejected, RateLimited, RemoteNotFound
@@ -134,6 +135,7 @@ def test_a_server_with_exclusive_since_loses_nothing(bench: Bench, fetch: str) -
 
 @pytest.mark.parametrize("fetch", ["repo", "thread"])
 @pytest.mark.parametrize("damage", ["watermark_at = 9999999999999", "watermark_at = -5"])
+@gate_cases(2)
 def test_an_impossible_cursor_is_replaced_by_a_bounded_backfill(
     bench: Bench, fetch: str, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -193,6 +195,7 @@ def test_a_renamed_repository_is_followed_although_its_old_name_is_configured(fo
     ("met", "then"), [("repo", "repo"), ("repo", "thread"), ("thread", "thread"), ("thread", "repo")]
 )
 @pytest.mark.parametrize("bootstrap", [True, False])
+@gate_cases(3)
 def test_a_comment_that_cannot_be_parsed_becomes_an_event_once_it_can(
     bench: Bench, met: str, then: str, bootstrap: bool
 ) -> None:

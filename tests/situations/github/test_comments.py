@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.situations.github.house import REPO, GitHubHouse
+from tests.support.deep import gate_cases
 
 from tidelore_world.github.talking import Remark
 from tidelore_world.wire import Request, Response
@@ -70,6 +71,7 @@ def test_an_edited_comment_is_one_row_with_the_new_text(both: GitHubHouse, kind:
 
 @KINDS
 @pytest.mark.parametrize("moves", [False, True])
+@gate_cases(3)
 def test_a_deleted_comment_is_removed_with_its_payload(both: GitHubHouse, kind: str, *, moves: bool) -> None:
     both.forge.settings.deletions_move_the_parent = moves
     begin(both)
@@ -96,6 +98,7 @@ def test_a_deletion_that_changes_the_count_is_found_as_soon_as_the_parent_moves(
 
 
 @KINDS
+@gate_cases(1)
 def test_a_comment_deleted_while_another_one_is_written_is_removed_though_the_count_is_equal(
     both: GitHubHouse, kind: str
 ) -> None:

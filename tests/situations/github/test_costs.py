@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.situations.github.house import REPO, GitHubHouse
+from tests.support.deep import gate_cases
 
 from tidelore_world.github.forge import GitHubForge
 
@@ -41,6 +42,7 @@ def statuses(house: GitHubHouse, act: Callable[[], object]) -> list[int]:
 
 
 @pytest.mark.parametrize("pulls", [1, 5, 500])
+@gate_cases(2)
 def test_a_quiet_run_is_four_conditional_requests_for_any_number_of_pull_requests(
     house: GitHubHouse, pulls: int
 ) -> None:
@@ -64,6 +66,7 @@ def test_a_quiet_run_is_four_conditional_requests_for_any_number_of_pull_request
         pytest.param(lambda hub, _: hub.create_pull(REPO), MOVED_PULL + Counter({FILES: 1}), id="new pull request"),
     ],
 )
+@gate_cases(4)
 def test_one_change_costs_a_fixed_number_of_requests_and_the_next_run_is_quiet(
     house: GitHubHouse, change: Callable[[GitHubForge, int], object], more: Counter[str], pulls: int
 ) -> None:
@@ -113,6 +116,7 @@ def test_a_change_read_in_its_own_second_is_read_once_more_and_then_never_again(
     house.requests_are(QUIET)
 
 
+@pytest.mark.deep
 def test_many_changed_pull_requests_share_their_query(house: GitHubHouse) -> None:
     fill(house, 120)
     for number in range(1, 121):

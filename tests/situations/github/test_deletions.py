@@ -6,6 +6,7 @@ import pytest
 from tests.situations.github.house import REPO, GitHubHouse
 from tests.situations.github.test_comments import BetweenTwoLists, later
 from tests.situations.github.test_features import begin, live
+from tests.support.deep import gate_cases
 
 ELSEWHERE = "octo/elsewhere"
 BELOW = (
@@ -64,6 +65,7 @@ def test_an_issue_deleted_while_its_children_are_due_is_a_tombstone_after_that_r
 
 
 @pytest.mark.parametrize("status", [404, 410, 403, 500, 502])
+@gate_cases(2)
 def test_nothing_becomes_a_tombstone_while_lists_fail(both: GitHubHouse, status: int) -> None:
     begin(both)
     for path in ("issues", "pulls", "issues/comments", "pulls/comments"):
@@ -79,6 +81,7 @@ def test_nothing_becomes_a_tombstone_while_lists_fail(both: GitHubHouse, status:
 
 
 @pytest.mark.parametrize("status", [403, 404, 410, 500])
+@gate_cases(2)
 def test_nothing_becomes_a_tombstone_while_single_items_cannot_be_read(house: GitHubHouse, status: int) -> None:
     """An item is missing in the list and its own address fails: only 404 and 410 say that it is gone."""
     begin(house)

@@ -8,6 +8,7 @@ import pytest
 from tests.situations.github.house import REPO, GitHubHouse
 from tests.situations.github.test_comments import later
 from tests.situations.github.test_features import begin, live
+from tests.support.deep import gate_cases
 
 from tidelore.core.errors import PartialSuccess, RateLimited
 from tidelore.sync.report import run_verdict
@@ -37,6 +38,7 @@ def change_everything(house: GitHubHouse) -> None:
     "fault", ["status", "truncated", *(pytest.param(kind, marks=pytest.mark.deep) for kind in OTHER_FAULTS)]
 )
 @pytest.mark.parametrize("route", [*LISTS, *CHILDREN])
+@gate_cases(4)
 def test_a_list_that_fails_once_in_every_try_is_complete_after_the_next_run(
     house: GitHubHouse, route: str, fault: Kind
 ) -> None:
@@ -53,6 +55,7 @@ def test_a_list_that_fails_once_in_every_try_is_complete_after_the_next_run(
 
 
 @pytest.mark.parametrize("route", LISTS)
+@gate_cases(2)
 def test_an_unreadable_item_is_quarantined_alone_and_released_when_it_can_be_read(
     both: GitHubHouse, route: str
 ) -> None:
@@ -74,6 +77,7 @@ def test_an_unreadable_item_is_quarantined_alone_and_released_when_it_can_be_rea
 @pytest.mark.parametrize(
     "shape", ["no_id", *(pytest.param(kind, marks=pytest.mark.deep) for kind in ("null", "string"))]
 )
+@gate_cases(2)
 def test_a_malformed_item_stops_nothing_and_deletes_nothing(house: GitHubHouse, route: str, shape: str) -> None:
     begin(house)
     before = live(house)

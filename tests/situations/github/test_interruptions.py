@@ -10,6 +10,7 @@ from tests.situations.github.house import REPO, GitHubHouse
 from tests.situations.github.test_comments import BetweenTwoLists
 from tests.situations.github.test_faults import LISTS, change_everything
 from tests.situations.github.test_features import begin
+from tests.support.deep import gate_cases
 
 from tidelore.engine.crashpoint import Seam
 from tidelore_world.wire import Request, Response
@@ -53,6 +54,7 @@ def check_first_kill(visit: int) -> bool:
 
 @pytest.mark.parametrize("check", [check_kill, check_first_kill])
 @pytest.mark.parametrize("step", [STRIDE, pytest.param(1, marks=pytest.mark.deep)])
+@gate_cases(1)
 def test_a_run_killed_at_any_seam_loses_and_repeats_nothing(check: object, step: int) -> None:
     assert callable(check)
     visit = 0
@@ -71,6 +73,7 @@ def test_every_seam_of_a_run_is_among_those_it_is_killed_at(house: GitHubHouse) 
 
 
 @pytest.mark.parametrize("seam", [Seam.AFTER_FETCH, Seam.INSIDE_COMMIT, Seam.AFTER_COMMIT])
+@gate_cases(1)
 def test_a_run_killed_again_and_again_moves_on(both: GitHubHouse, seam: Seam) -> None:
     both.forge.bulk(REPO, pulls=3, issues=3, threads=2, comments=2)
     both.world.advance(3600)
@@ -108,6 +111,7 @@ def test_a_verification_that_is_killed_loses_nothing(house: GitHubHouse) -> None
 
 
 @pytest.mark.parametrize("path", [f"/{name}" for name in LISTS])
+@gate_cases(2)
 def test_a_slice_that_ends_within_or_after_any_list_is_continued_by_the_next(both: GitHubHouse, path: str) -> None:
     begin(both)
     change_everything(both)
@@ -134,6 +138,7 @@ class SlowWorld:
 
 
 @pytest.mark.parametrize("seconds", [12, 21, 60])
+@gate_cases(1)
 def test_a_first_sync_in_slices_ends_with_the_whole_copy(tmp_path: Path, seconds: float) -> None:
     house = GitHubHouse(tmp_path, http={"per_page": 2})
     house.forge.bulk(REPO, pulls=5, issues=5, threads=2, comments=2)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.situations.github.house import REPO, GitHubHouse
 from tests.situations.github.test_comments import later
+from tests.support.deep import gate_cases
 
 STATES = "SELECT resolved, resolved_by, is_outdated FROM discussions WHERE resolvable = 1 ORDER BY id"
 NOTES = "SELECT resolved FROM notes WHERE kind = 'review_comment' ORDER BY id"
@@ -79,6 +80,7 @@ def test_a_thread_resolved_by_a_deleted_account_is_resolved_by_nobody(house: Git
 
 
 @pytest.mark.parametrize("kind", ["edited", "answered", "deleted answer"])
+@gate_cases(2)
 def test_a_thread_keeps_its_state_when_its_comments_change(both: GitHubHouse, kind: str) -> None:
     (thread,) = begin(both)
     both.forge.resolve_thread(REPO, thread, "mira")
@@ -199,6 +201,7 @@ def test_a_dismissed_review_is_stored_as_dismissed(both: GitHubHouse) -> None:
 
 @pytest.mark.parametrize("by_graphql", ["graphql", "rest"])
 @pytest.mark.parametrize("author", ["mira", "tidelore-agent"])
+@gate_cases(2)
 def test_a_pending_review_is_stored_only_after_it_is_submitted(
     house: GitHubHouse, author: str, by_graphql: str
 ) -> None:

@@ -15,6 +15,7 @@ from tests.situations.gitlab.bench import (
     start_thread,
     true_bodies,
 )
+from tests.support.deep import gate_cases
 
 from tidelore_world.server import serve
 from tidelore_world.wire import Request
@@ -70,6 +71,7 @@ def test_a_server_upgrade_to_the_new_field_names_updates_the_copy(bench: Bench) 
 
 
 @pytest.mark.parametrize("same_instant", [False, True], ids=["spread", "one-instant"])
+@gate_cases(1)
 def test_a_list_of_more_than_a_hundred_pages_is_read_completely(bench: Bench, same_instant: bool) -> None:
     bench.set_up(*LEAN, per_page=1)
     bench.world.gitlab.bulk(PROJECT, merge_requests=104, same_instant=same_instant)
@@ -81,6 +83,7 @@ def test_a_list_of_more_than_a_hundred_pages_is_read_completely(bench: Bench, sa
 
 
 @pytest.mark.parametrize("stripped", [frozenset(), PAGE_HEADERS], ids=["headers", "no-headers"])
+@gate_cases(1)
 def test_more_than_a_hundred_pages_of_discussions_of_one_parent_are_read(
     bench: Bench, stripped: frozenset[str]
 ) -> None:

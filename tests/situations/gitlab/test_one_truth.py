@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.situations.gitlab.bench import DAY, PROJECT, Bench
+from tests.support.deep import gate_cases
 
 DISCUSSIONS = "GET /projects/:id/merge_requests/:iid/discussions"
 MERGE_REQUESTS = "GET /projects/:id/merge_requests"
@@ -61,6 +62,7 @@ def test_a_surgical_sync_with_an_unread_child_list_is_partial(bench: Bench) -> N
     ids=["second-list", "children", "verification"],
 )
 @pytest.mark.parametrize(("status", "code", "word"), [(401, 4, "CREDENTIALS_REJECTED"), (429, 5, "RATE_LIMITED")])
+@gate_cases(3)
 def test_a_source_that_fails_during_a_run_is_the_error_of_the_run(
     bench: Bench, route: str, share: float, status: int, code: int, word: str
 ) -> None:

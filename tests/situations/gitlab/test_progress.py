@@ -61,6 +61,7 @@ def test_progress_grows_page_by_page_during_a_sync(both: Bench, monkeypatch: pyt
     assert end.requests == report.requests == both.world.requests.total()
 
 
+@pytest.mark.deep
 def test_progress_is_shown_during_verification(bench: Bench) -> None:
     witness, clock = busy(bench)
     run(bench, witness, clock)

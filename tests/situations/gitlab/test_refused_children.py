@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.situations.gitlab.bench import DAY, PROJECT, Bench, request_of
+from tests.support.deep import gate_cases
 
 from tidelore_world.wire import Request
 
@@ -27,6 +28,7 @@ def end_pauses(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("status", [403, 404, 405, 410])
+@gate_cases(2)
 def test_a_kind_refused_for_a_project_costs_a_few_requests_and_does_not_fail_the_run(both: Bench, status: int) -> None:
     bench = both
     bench.set_up(*LEAN)

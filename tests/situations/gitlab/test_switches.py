@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tests.properties.inprocess import PROJECT as HOUSE_PROJECT
 from tests.properties.inprocess import House, WorldTransport
 from tests.situations.gitlab.bench import DAY, PROJECT, Bench, request_of
+from tests.support.deep import gate_cases
 
 EVENTS = {"resource_state_events", "resource_label_events", "resource_milestone_events"}
 
@@ -30,6 +31,7 @@ def fill(bench: Bench) -> None:
         ("fetch_mr_diffs", {"diffs"}, "mr_file_changes"),
     ],
 )
+@gate_cases(1)
 def test_a_disabled_kind_of_child_is_not_requested_until_enabled(
     bench: Bench, switch: str, silenced: set[str], table: str
 ) -> None:

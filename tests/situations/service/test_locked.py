@@ -64,6 +64,7 @@ def locked(post: Station) -> Iterator[Callable[[], bool]]:
 
 
 @pytest.mark.parametrize("numbers", [[signal.SIGTERM], [signal.SIGTERM, signal.SIGINT]], ids=["once", "twice"])
+@pytest.mark.deep
 def test_a_service_whose_database_is_locked_answers_and_stops_within_seconds(
     ready: Station, numbers: list[int]
 ) -> None:
@@ -103,6 +104,7 @@ def test_metrics_of_a_service_whose_database_is_locked_say_so(post: Station, pos
     assert end(process)[0] == 0
 
 
+@pytest.mark.deep
 def test_a_service_whose_server_does_not_answer_says_so_and_stops_within_seconds(post: Station) -> None:
     with running_server() as server, server.fresh_database() as address:
         post.server = address

@@ -48,6 +48,7 @@ def big(post: Station, monkeypatch: pytest.MonkeyPatch) -> Iterator[server.Serve
         yield served
 
 
+@pytest.mark.deep
 def test_a_small_host_is_synced_repeatedly_during_the_first_sync_of_a_big_one(
     post: Station, big: server.Server
 ) -> None:
@@ -96,6 +97,7 @@ def test_a_first_sync_in_slices_requests_nothing_twice_and_records_each_slice(
     assert sum(bool(_LIST.search(target)) for _, target, _ in big.world.log) <= 2 * len(runs) + 1
 
 
+@pytest.mark.deep
 def test_a_single_round_runs_as_many_slices_as_it_needs(post: Station, big: server.Server) -> None:
     report = post.once()
     assert report.errors == {}

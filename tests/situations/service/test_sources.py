@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import pytest
 from tests.situations.service.station import LAB, OWNER, REPOS, Station, Watch, free_port, other_host
-from tests.support.deep import deep
+from tests.support.deep import deep, gate_cases
 
 from tidelore.app.feedback_tracking import track
 from tidelore.core.clock import SystemClock
@@ -78,6 +78,7 @@ def test_new_items_of_every_source_arrive_while_the_service_runs(post: Station) 
         ),
     ],
 )
+@gate_cases(1)
 def test_a_failing_host_does_not_stop_the_others(post: Station, kind: str, trouble: str) -> None:
     with other_host() as away:
         fault = break_down(away, trouble)

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 from tests.situations.gitlab.bench import PROJECT, Bench
 from tests.situations.surgical.theatre import content, last_run, lease_holder, once, operate
-from tests.support.deep import deep
+from tests.support.deep import deep, gate_cases
 
 from tidelore.core.clock import SystemClock
 from tidelore.core.process import ProcessIdentity
@@ -62,6 +62,7 @@ def mirror_issues(bench: Bench) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, deep(signal.SIGINT)])
 @pytest.mark.parametrize("phase", SIGNALLED)
+@gate_cases(2)
 def test_cancellation_marks_sync_run_cancelled(filled: Bench, phase: str, number: signal.Signals) -> None:
     operate(filled, "--mr", "1", "--no-embed")
     before = content(filled)

@@ -138,6 +138,7 @@ def test_five_items_cost_the_same_requests_in_a_project_of_any_size(world: OddWo
     assert last_run(bench, "requests") == (29,)
 
 
+@pytest.mark.deep
 def test_five_items_cost_the_same_database_steps_with_any_content(
     filled: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

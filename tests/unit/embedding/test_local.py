@@ -62,6 +62,7 @@ def embedder(files: LocalFiles) -> LocalEmbedder:
     return LocalEmbedder(files, Embedding())
 
 
+@pytest.mark.deep
 def test_vectors_equal_those_of_the_wordllama_package(files: LocalFiles, embedder: LocalEmbedder) -> None:
     request = json.dumps([str(files.weights), str(files.tokenizer), TEXTS])
     done = subprocess.run([sys.executable, "-c", REFERENCE], input=request, capture_output=True, text=True, check=False)

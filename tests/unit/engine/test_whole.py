@@ -44,6 +44,7 @@ def peak_of(pages: int) -> int:
     return peak
 
 
+@pytest.mark.deep
 def test_three_times_as_many_children_take_no_more_memory() -> None:
     assert peak_of(60) < 1.1 * peak_of(20)
 
