@@ -15,10 +15,12 @@ from tidelore.service.status import LEASE, read_overview, read_service
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.documents import mark
 from tidelore.store.reading.totals import has_answers_to_send, lacks_vectors, read_totals
+from tidelore.store.work.hooks import MISSED, count_received
 from tidelore.store.work.leases import LeaseTable
 from tidelore.store.work.service_records import (
     BudgetRow,
     JobRow,
+    add_to_counter,
     keep_jobs,
     list_budgets,
     list_jobs,
@@ -87,6 +89,9 @@ def test_waiting_work_is_counted(database: Database, clock: ManualClock) -> None
 def test_all_metrics_are_parsed_by_the_prometheus_client(database: Database, clock: ManualClock) -> None:
     save_budgets(database, [BudgetRow("hub", 10, None, clock.now_ms())])
     save_jobs(database, [POLL, STREAM, replace(POLL, name='odd "name" \\ \n', requests=5)])
+    count_received(database, {("hub", "accepted"): 3})
+    with database.transaction() as tx:
+        add_to_counter(tx, MISSED, {"source": "hub"}, 1)
     families = {
         family.name: family for family in text_string_to_metric_families(render(collect_all(database, clock.now_ms())))
     }
@@ -94,6 +99,7 @@ def test_all_metrics_are_parsed_by_the_prometheus_client(database: Database, clo
         family = families[metric.name.removesuffix("_total") if metric.kind == "counter" else metric.name]
         assert family.type == metric.kind
         assert {tuple(sorted(sample.labels)) for sample in family.samples} == {tuple(sorted(metric.labels))}
+    assert [sample.value for sample in families["lore_hooks_received"].samples] == [3]
     (hub,) = [sample for sample in families["lore_requests"].samples if sample.labels["source"] == "hub"]
     assert hub.value == 12
     assert 'odd "name" \\ \n' in {sample.labels["job"] for sample in families["lore_job_running"].samples}

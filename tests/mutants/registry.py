@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.mutants import (
+    announcing,
     guarding,
     listening,
     mirroring,
@@ -228,6 +229,15 @@ PROMISES = (
             f"{mirroring.KILLED}::test_a_mirrored_repository_is_whole_after_a_process_was_killed_again_and_again",
         ),
     ),
+    Promise(
+        announcing.HOOKS,
+        (
+            f"{announcing.SITUATIONS}::test_announced_changes_of_both_forges_are_stored_before_the_next_poll",
+            f"{announcing.SITUATIONS}::test_doubled_late_and_disordered_deliveries_are_read_once_and_do_no_harm",
+            f"{announcing.SITUATIONS}::test_a_storm_of_deliveries_is_one_read_and_does_not_keep_polls_from_their_turn",
+            f"{announcing.SITUATIONS}::test_a_delivery_stored_before_a_kill_is_read_by_the_next_service",
+        ),
+    ),
     Promise(showing.TEXT, (f"{showing.HOSTILE}::test_images_that_the_reader_asked_for_are_the_only_thing_that_loads",)),
     Promise(
         showing.ACCESS,
@@ -247,4 +257,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *sharing.MUTANTS,
     *mirroring.MUTANTS,
     *showing.MUTANTS,
+    *announcing.MUTANTS,
 )

@@ -17,11 +17,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.app.feedback_jobs import feedback_jobs, jobs_to_wake, sync_name
+from tidelore.app.hooks.jobs import hook_jobs
 from tidelore.core.config import ForgeHost, all_hosts, forge_hosts, only_units
 from tidelore.core.errors import ConfigError
 from tidelore.core.extras import install_command
 from tidelore.embedding.registry import missing_extra
-from tidelore.service.jobs import Job, JobResult, SyncRounds, batched, blame_for
+from tidelore.service.jobs import Job, JobResult, SyncRounds, batched, sync_error
 from tidelore.service.schedule import NEVER, JobSpec, bound_of
 from tidelore.service.threads import run_in_thread
 
@@ -190,24 +191,15 @@ def _covers(job: _SyncJob, scope: ScopeReport) -> bool:
     return scope.source == job.host.name and job.project in (None, scope.configured)
 
 
-def sync_error(report: RunReport, scopes: Sequence[ScopeReport]) -> TideloreError | None:
-    """Return the error of some lists of a run. If none could be read the sync failed, whatever the reasons."""
-    from tidelore.sync.report import run_verdict
-
-    errors = [scope.error for scope in scopes if scope.error is not None]
-    if errors and len(errors) == len(scopes):
-        return next((error for error in errors if blame_for(error) == "source"), errors[0])
-    projects = {scope.key[:2] for scope in scopes}
-    return run_verdict(scopes, [scope for scope in report.scrubbed if scope.key[:2] in projects])
-
-
 async def _keep_ledger(app: App) -> JobResult:
-    """Delete old runs."""
+    """Delete old runs and old deliveries of webhooks."""
+    from tidelore.store.work.hooks import forget_deliveries
     from tidelore.store.work.runs import forget_runs
 
-    database = app.open_store()
+    database, now = app.open_store(), app.clock.now_ms()
     try:
-        forgotten = forget_runs(database, app.clock.now_ms(), app.config.service.keep_runs_days)
+        forgotten = forget_runs(database, now, app.config.service.keep_runs_days)
+        forgotten += forget_deliveries(database, now - round(app.config.hooks.keep_days * 86_400_000))
     finally:
         database.close()
     return JobResult(idle=not forgotten)
@@ -338,7 +330,7 @@ async def _stream(app: App) -> JobResult:
 def build_jobs(app: App, database: Database) -> list[Job]:
     """Return all jobs of a configuration."""
     app = replace(app, insists=True)
-    jobs = [*forge_jobs(app), *feedback_jobs(app)]
+    jobs = [*forge_jobs(app), *feedback_jobs(app), *hook_jobs(app, SYNC_TURN, EMBEDDINGS)]
     if follows_somebody(app, database):
         jobs += bluesky_jobs(app)
     return [*jobs, *copy_jobs(app)]

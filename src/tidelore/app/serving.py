@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from tidelore.app.positions import ServiceSummary
 from tidelore.app.service_jobs import build_jobs, follows_somebody
 from tidelore.app.status import job_entry
+from tidelore.core.config import all_hosts
 from tidelore.core.errors import (
     ConfigError,
     DatabaseUnreachable,
@@ -36,8 +37,10 @@ from tidelore.store.work.leases import LeaseTable
 
 if TYPE_CHECKING:
     from tidelore.app.wiring import App
+    from tidelore.core.config import Config, ForgeHost
     from tidelore.engine.lease import Lease
     from tidelore.service.control import ConfigReloader
+    from tidelore.service.hook_receiver import HookReceiver
     from tidelore.service.jobs import Job
     from tidelore.store.database.port import Database
     from tidelore.store.work.service_records import JobRow
@@ -68,8 +71,63 @@ def open_port(app: App) -> StatusServer | None:
     return server
 
 
+class ServicePorts:
+    """The ports of the service: one for its metrics, and one for webhooks if it receives any."""
+
+    def __init__(self, app: App, control: Control) -> None:
+        self._app = app
+        self._control = control
+        self._status: StatusServer | None = None
+        self._hooks: HookReceiver | None = None
+        self._moving: asyncio.Future[None] | None = None
+
+    def open(self) -> None:
+        """Listen on both; neither stays open if one cannot be opened."""
+        from tidelore.app.hooks.jobs import open_receiver
+
+        self._hooks = open_receiver(self._app, self._control.announce)
+        self._status = open_port(self._app)
+
+    def take(self, app: App) -> None:
+        """Apply new settings: a port that changed is opened anew."""
+        old, self._app = self._app.config, app
+        moved = app.config.service.metrics_port != old.service.metrics_port
+        received = app.config.hooks != old.hooks or secrets_of(app.config) != secrets_of(old)
+        if moved or received:
+            self._moving = asyncio.ensure_future(self._move(status=moved, hooks=received))
+
+    async def _move(self, *, status: bool, hooks: bool) -> None:
+        from tidelore.app.hooks.jobs import open_receiver
+
+        await self._close(status=status, hooks=hooks)
+        try:
+            if status:
+                self._status = open_port(self._app)
+            if hooks:
+                self._hooks = open_receiver(self._app, self._control.announce)
+        except TideloreError as error:
+            _LOG.error("%s", error.message, extra={"event": "port_refused", "code": error.code})
+
+    async def close(self) -> None:
+        """Stop listening."""
+        await self._close(status=True, hooks=True)
+
+    async def _close(self, *, status: bool, hooks: bool) -> None:
+        if status and self._status is not None:
+            server, self._status = self._status, None
+            await server.close()
+        if hooks and self._hooks is not None:
+            receiver, self._hooks = self._hooks, None
+            await receiver.close()
+
+
+def secrets_of(config: Config) -> list[tuple[str, ForgeHost, str]]:
+    """Return what decides which deliveries are accepted: hosts, what is mirrored of them, and their variables."""
+    return [(host.name, host.mirrored, host.hook_secret_env) for host in all_hosts(config)]
+
+
 class ServiceUpkeep:
-    """Work beside the jobs: the heartbeat of the lease, new settings, the port."""
+    """Work beside the jobs: the heartbeat of the lease, new settings, the ports."""
 
     def __init__(
         self,
@@ -79,7 +137,7 @@ class ServiceUpkeep:
         control: Control,
         source: ConfigReloader[App] | None,
         on_settings: Callable[[App], None],
-        server: StatusServer | None,
+        ports: ServicePorts,
     ) -> None:
         self._app = app
         self._database = database
@@ -90,8 +148,7 @@ class ServiceUpkeep:
         self._beaten = app.clock.monotonic()
         self._follows: bool | None = None
         self._looks_away = 0
-        self._server = server
-        self._moving: asyncio.Future[None] | None = None
+        self._ports = ports
 
     def beat(self) -> None:
         """Write a heartbeat if one is due; raise LeaseLost if the lease is lost."""
@@ -145,24 +202,9 @@ class ServiceUpkeep:
         return True
 
     def _take(self, app: App) -> None:
-        moved = app.config.service.metrics_port != self._app.config.service.metrics_port
         self._app = app
         self._on_settings(app)
-        if moved:
-            self._moving = asyncio.ensure_future(self._move_port())
-
-    async def _move_port(self) -> None:
-        await self.close_port()
-        try:
-            self._server = open_port(self._app)
-        except TideloreError as error:
-            _LOG.error("%s", error.message, extra={"event": "port_refused", "code": error.code})
-
-    async def close_port(self) -> None:
-        """Stop listening."""
-        server, self._server = self._server, None
-        if server is not None:
-            await server.close()
+        self._ports.take(app)
 
 
 COMMAND = "lore service"
@@ -227,11 +269,11 @@ async def serve(
     try:
         shop = Workshop(database, app.config, app.clock, app.seam, COMMAND)
         refuse_held(shop, force=request.force, name=LEASE)
-        async with _listening(app) as server:
+        async with _listening(app, control) as ports:
             with _only_one(shop, force=request.force) as lease:
                 guarded = None if load is None else _guarded(app, database, load)
                 source = ConfigReloader(config_file, guarded) if guarded is not None and config_file else None
-                keeper = ServiceUpkeep(app, database, lease, control, source, on_settings, server)
+                keeper = ServiceUpkeep(app, database, lease, control, source, on_settings, ports)
                 jobs = build_some_jobs(app, database)
                 loop = Loop(JobRecorder(database, app.clock), app.clock, control, renew=keeper.renew, beat=keeper.beat)
                 loop.set_jobs(jobs, at_once=request.once)
@@ -240,7 +282,7 @@ async def serve(
                     _LOG.info("service started with %d jobs", len(jobs), extra=started)
                     await loop.run(seconds=request.seconds, once=request.once)
                 finally:
-                    await keeper.close_port()
+                    await ports.close()
                     _LOG.info("service stopped", extra={"event": "service_stopped", "ended": loop.ended})
                 return _report(database, loop.errors, loop.ended, app.clock.monotonic() - began)
     finally:
@@ -277,15 +319,14 @@ def run_service(
 
 
 @asynccontextmanager
-async def _listening(app: App) -> AsyncIterator[StatusServer | None]:
-    """Listen on the port. Called before the lease is taken: a start that fails here must not stop a running service."""
-
-    server = open_port(app)
+async def _listening(app: App, control: Control) -> AsyncIterator[ServicePorts]:
+    """Listen on the ports. Called before the lease is taken: a start that fails must not stop a running service."""
+    ports = ServicePorts(app, control)
     try:
-        yield server
+        ports.open()
+        yield ports
     finally:
-        if server is not None:
-            await server.close()
+        await ports.close()
 
 
 @contextmanager

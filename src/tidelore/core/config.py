@@ -39,8 +39,6 @@ PageSize = Annotated[int, Meta(ge=1, le=100)]
 Name = Annotated[str, Meta(min_length=1)]
 # Rejects tokens entered by mistake: GitHub tokens are also valid variable names.
 Variable = Annotated[str, Meta(pattern=r"^(?!gh[a-z]_|github_pat_)([A-Za-z_][A-Za-z0-9_]*)?$")]
-
-
 # A variable name; with a star at the end, every name with that prefix.
 VariablePattern = Annotated[str, Meta(pattern=r"^(?!gh[a-z]_|github_pat_)[A-Za-z_][A-Za-z0-9_]*\*?$")]
 ALLOWED_USERS = ("@owner", "@member", "@collaborator")
@@ -135,6 +133,7 @@ class Host(Section, frozen=True):
     token_env: Variable = ""
     login: str = ""
     include_archived: bool = False
+    hook_secret_env: Variable = ""
 
     @property
     def configured(self) -> tuple[str, ...]:
@@ -357,6 +356,13 @@ class Service(Section, frozen=True):
     web_port: Annotated[int, Meta(ge=0, le=65535)] = 8765
 
 
+class Hooks(Section, frozen=True):
+    port: Annotated[int, Meta(ge=0, le=65535)] = 0
+    address: Name = "127.0.0.1"
+    max_age_seconds: Positive = 300
+    keep_days: Annotated[float, Meta(ge=1, le=365)] = 7
+
+
 class Log(Section, frozen=True):
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["text", "json"] = "text"
@@ -377,6 +383,7 @@ class Config(Section, frozen=True):
     bluesky: Bluesky = field(default_factory=Bluesky)
     embedding: Embedding = field(default_factory=Embedding)
     service: Service = field(default_factory=Service)
+    hooks: Hooks = field(default_factory=Hooks)
     log: Log = field(default_factory=Log)
     others: tuple[Host, ...] = ()
 
@@ -509,12 +516,9 @@ def forge_hosts(config: Config) -> list[ForgeHost]:
 
 def only_hosts(config: Config, names: Collection[str]) -> Config:
     """Return the configuration with only these hosts of the forges."""
-    return msgspec.structs.replace(
-        config,
-        gitlab=tuple(host for host in config.gitlab if host.name in names),
-        github=tuple(host for host in config.github if host.name in names),
-        others=tuple(host for host in config.others if host.name in names),
-    )
+    tables = {"gitlab": config.gitlab, "github": config.github, "others": config.others}
+    kept = {table: tuple(host for host in hosts if host.name in names) for table, hosts in tables.items()}
+    return msgspec.structs.replace(config, **kept)
 
 
 def only_units(config: Config, units: Collection[tuple[str, str | None]]) -> Config:

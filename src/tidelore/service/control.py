@@ -28,6 +28,7 @@ class Control:
         self._reload = False
         # A deque, because two threads may append and pop at the same time.
         self._hastened: deque[str] = deque()
+        self._announced: deque[str] = deque()
 
     @property
     def stopping(self) -> bool:
@@ -68,6 +69,18 @@ class Control:
         found: dict[str, None] = {}
         while self._hastened:
             found[self._hastened.popleft()] = None
+        return list(found)
+
+    def announce(self, names: Iterable[str]) -> None:
+        """Report that jobs have work; unlike `run_now` this ends no back-off."""
+        self._announced.extend(names)
+        self.wake()
+
+    def take_announced(self) -> list[str]:
+        """Return the jobs reported with `announce`, without duplicates, and clear the reports."""
+        found: dict[str, None] = {}
+        while self._announced:
+            found[self._announced.popleft()] = None
         return list(found)
 
     def wake(self) -> None:

@@ -36,7 +36,7 @@ from tidelore.store.database.port import Database
 from tidelore.store.work.service_records import BudgetRow, JobRow, keep_jobs, list_jobs, save_budgets, save_jobs
 
 if TYPE_CHECKING:
-    from tidelore.sync.report import RunReport, ScopeKey
+    from tidelore.sync.report import RunReport, ScopeKey, ScopeReport
 
 
 class JobResult(Struct, frozen=True):
@@ -85,6 +85,17 @@ def blame_for(error: BaseException) -> Blame | None:
         return "source"
     # A server that responded is available, so requests of other jobs may succeed.
     return "source" if got_no_response(error) else "job"
+
+
+def sync_error(report: RunReport, scopes: Sequence[ScopeReport]) -> TideloreError | None:
+    """Return the error of some lists of a run. If none could be read the sync failed, whatever the reasons."""
+    from tidelore.sync.report import run_verdict
+
+    errors = [scope.error for scope in scopes if scope.error is not None]
+    if errors and len(errors) == len(scopes):
+        return next((error for error in errors if blame_for(error) == "source"), errors[0])
+    projects = {scope.key[:2] for scope in scopes}
+    return run_verdict(scopes, [scope for scope in report.scrubbed if scope.key[:2] in projects])
 
 
 def is_fatal(error: BaseException) -> bool:

@@ -101,6 +101,7 @@ class Loop:
             self.set_jobs(jobs)
             self.schedule.forgive(now)
         self._hasten(self._control.take_hastened(), now)
+        self._wake(self._control.take_announced(), now)
         settled = self.schedule.settle(now)
         self._recorder.save(self.schedule, settled, now)
 

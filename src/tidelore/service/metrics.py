@@ -20,6 +20,7 @@ from tidelore.feedback.report import Metric, Sample, collect_feedback
 from tidelore.service.status import ServiceStatus, lag_seconds, read_service
 from tidelore.store.database.port import Database
 from tidelore.store.reading.totals import Totals, read_totals
+from tidelore.store.work.hooks import MISSED, RECEIVED
 from tidelore.store.work.service_records import JobRow
 
 UP = "lore_service_up"
@@ -47,6 +48,8 @@ REGISTRY: tuple[Metric, ...] = (
     Metric(BOUND, "gauge", "Staleness bound of a job in seconds.", _JOB),
     Metric(DUE, "gauge", "Seconds until a job is due.", _JOB),
     Metric(WAITING, "gauge", "Amount of pending work by kind.", ("what",)),
+    Metric(RECEIVED, "counter", "Requests to the webhook receiver by what became of them.", ("source", "result")),
+    Metric(MISSED, "counter", "Changes that polling found and no webhook announced.", ("source",)),
 )
 
 

@@ -42,6 +42,7 @@ class JobSpec(Struct, frozen=True):
     """A job and its interval. `asks`: whether it sends requests to its source, and so pauses while that backs off.
 
     A `continuous` job runs until it fails or is cancelled, and is then restarted. Jobs of one batch have the same turn.
+    However often it is woken, a job starts at most once in `rest_seconds`.
     """
 
     name: str
@@ -55,6 +56,7 @@ class JobSpec(Struct, frozen=True):
     lane: Lane = "work"
     asks: bool = True
     continuous: bool = False
+    rest_seconds: float = 0.0
 
 
 class JobState(Struct, frozen=True):
@@ -230,7 +232,8 @@ class Schedule:
         """Make a job due unless it is backing off; a running job runs again right after it ends."""
         old = self._standings.get(name)
         if old is not None and old.state != "backing_off":
-            self._standings[name] = replace(old, due=min(old.due, now))
+            rested = now if old.started is None else old.started + self._specs[name].rest_seconds
+            self._standings[name] = replace(old, due=min(old.due, max(now, rested)))
 
     def end(self, name: str, now: float, ending: JobEnd) -> None:
         """Record how a job ended, and set when it runs again."""
@@ -256,7 +259,7 @@ class Schedule:
         # A job woken while it ran runs again at once: this run may have missed the new work.
         woken = old.due < NEVER
         usual = now + BREATH_SECONDS if ending.again else next_due(started, now, spec.interval_seconds, roll)
-        again = now if woken else usual
+        again = max(now, started + spec.rest_seconds) if woken else usual
         old = replace(old, finished=now, requests=old.requests + ending.requests, state="idle")
         if ending.blame is None:
             self._standings[name] = self._well(spec, old, ending, now, again, blamed)

@@ -7,18 +7,31 @@ token stays in the list as closed, with the reason; it is an error only if every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from tidelore.core.config import FeedbackHost, ForgeHost, GitHubHost, GitLabHost, Host, find_host
+from tidelore.core.config import (
+    Config,
+    FeedbackHost,
+    ForgeHost,
+    GitHubHost,
+    GitHubRepo,
+    GitLabHost,
+    Host,
+    ProjectHost,
+    find_host,
+    only_hosts,
+)
 
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
+    from tidelore.sources.hooks import HookFormat
     from tidelore.sources.ports import FeedbackSource, ProjectSource, Wiring
 
     Opened = AbstractAsyncContextManager[ProjectSource]
@@ -29,11 +42,12 @@ class Forge(Struct, frozen=True):
     """A forge: the shape of its tables, and where the function is that opens a host (`package.module:function`).
 
     The function takes a host and a `Wiring` and is an asynchronous context manager of a `ProjectSource`. Without a
-    token it returns a closed source.
+    token it returns a closed source. `hooks` is where the `HookFormat` of its webhooks is, if it has any.
     """
 
     table: type[Host]
     opener: str
+    hooks: str = ""
 
     @property
     def function(self) -> Callable[[Host, Wiring], Opened]:
@@ -42,12 +56,19 @@ class Forge(Struct, frozen=True):
         function: Callable[[Host, Wiring], Opened] = getattr(import_module(module), name)
         return function
 
+    @property
+    def hook_format(self) -> HookFormat | None:
+        """How its webhooks are authenticated and read, imported."""
+        module, _, name = self.hooks.partition(":")
+        made: HookFormat | None = getattr(import_module(module), name)() if name else None
+        return made
+
 
 _FORGES: dict[str, Forge] = {
     forge.table.kind: forge
     for forge in (
-        Forge(GitLabHost, "tidelore.sources.gitlab.source:open_gitlab"),
-        Forge(GitHubHost, "tidelore.sources.github.source:open_github"),
+        Forge(GitLabHost, "tidelore.sources.gitlab.source:open_gitlab", "tidelore.sources.gitlab.hooks:GitLabHooks"),
+        Forge(GitHubHost, "tidelore.sources.github.source:open_github", "tidelore.sources.github.hooks:GitHubHooks"),
     )
 }
 """A new forge is one more line."""
@@ -73,6 +94,27 @@ def also(forge: Forge) -> Iterator[None]:
         yield
     finally:
         del _FORGES[kind]
+
+
+def only_projects(config: Config, source: str, names: Collection[str]) -> Config:
+    """Return the configuration with only these projects of one host, configured ones or those of its groups."""
+
+    def narrowed(host: Host) -> Host:
+        if isinstance(host, GitHubHost):
+            known = {repo.name: repo for repo in host.repos}
+            repos = tuple(known.get(name) or GitHubRepo(name=name) for name in names)
+            return replace(host, repos=repos, orgs=())
+        assert isinstance(host, ProjectHost), "every other forge has projects and groups"
+        return replace(host, projects=tuple(names), groups=())
+
+    chosen = only_hosts(config, {source})
+    tables = ("gitlab", "github", "others")
+    return replace(chosen, **{table: tuple(map(narrowed, getattr(chosen, table))) for table in tables})
+
+
+def hook_format(kind: str) -> HookFormat | None:
+    """Return how the webhooks of a forge are authenticated and read, or None if it has none."""
+    return _FORGES[kind].hook_format
 
 
 def open_host(host: Host, wiring: Wiring) -> Opened:

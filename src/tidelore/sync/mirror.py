@@ -19,6 +19,7 @@ from tidelore.engine.intake import Tally
 from tidelore.store.mirror.cursors import last_polled
 from tidelore.store.work.runs import LEFT_OFF
 from tidelore.store.work.session import Session, Workshop, open_session
+from tidelore.sync.announced import AnnouncedItems, refresh_announced
 from tidelore.sync.children import (
     CONVERSATIONS,
     MANY_DUE,
@@ -51,7 +52,8 @@ class MirrorRequest(Struct, frozen=True):
 
     `seconds`: after how long to stop making requests. With it, lists are read in the order of `turns`, the id of the
     run in which each list last had a turn: the least recent first. With `scan`, the comments of all followed threads
-    are read from the beginning.
+    are read from the beginning. `announced` are items, by project and kind, whose comments are read although their
+    lists show no change; a run that has it (even empty) reads only a part, so the copy does not count as up to date.
     """
 
     resources: tuple[str, ...]
@@ -66,6 +68,7 @@ class MirrorRequest(Struct, frozen=True):
     scan: bool = False
     seconds: float | None = None
     turns: Mapping[ScopeKey, int] = MappingProxyType({})
+    announced: AnnouncedItems | None = None
 
 
 Embed = Callable[[EmbedReport, OnProgress], Awaitable[None]]
@@ -99,7 +102,7 @@ async def mirror(
         _set_outcome(session, report)
         if report.unfinished:
             session.run.set_note("; ".join(filter(None, (_left_off(request), note))))
-        elif request.walk and session.error is None and session.partial is None:
+        elif request.walk and session.error is None and session.partial is None and request.announced is None:
             session.run.set_mirrored()
         if make_early is not None:
             with _stage(session, report, "docs"):
@@ -181,7 +184,7 @@ async def _read(
             )
         pairs = list(zip(targets, report.scopes, strict=True))
         unread = unread_feeds(pairs)
-        await _children(session, pairs, report, on_progress, time.begin("dependents"), make_early)
+        await _children(session, pairs, report, on_progress, time.begin("dependents"), make_early, request.announced)
         with _stage(session, report, "dependents"):
             if consumer is not None:
                 await _conclude(session, pairs, consumer, full=request.scan)
@@ -207,10 +210,12 @@ async def _children(
     on_progress: OnProgress,
     is_over: IsOver,
     make_documents: MakeDocuments | None,
+    announced: AnnouncedItems | None,
 ) -> None:
     """Read what was said, then the other children. If there are many of those, it is made searchable in between."""
     with _stage(session, report, "dependents"):
         settle_feeds(session, pairs)
+        await refresh_announced(session, pairs, announced or {}, is_over)
         await sync_children(session, pairs, on_progress, is_over=is_over, only=lambda kind: kind in CONVERSATIONS)
         if make_documents is not None and count_others(session, pairs) >= MANY_DUE:
             _add_documents(report, await make_documents(session, on_progress))

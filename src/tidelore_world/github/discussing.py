@@ -39,6 +39,7 @@ class Discussing(Talking):
         thread = repo.review_threads[thread_id]
         resolved = thread if thread.resolved else replace(thread, resolved=True, resolved_by=self.hub.user(actor))
         repo.put_review_thread(resolved)
+        repo.report("pull_request_review_thread", "resolved", thread.number)
         return resolved
 
     def unresolve_thread(self, full_name: str, thread_id: int) -> ReviewThread:
@@ -46,6 +47,7 @@ class Discussing(Talking):
         repo = self.repository(full_name)
         opened = replace(repo.review_threads[thread_id], resolved=False, resolved_by=None)
         repo.put_review_thread(opened)
+        repo.report("pull_request_review_thread", "unresolved", opened.number)
         return opened
 
     def outdate_thread(self, full_name: str, thread_id: int) -> None:

@@ -7,6 +7,7 @@ neither. Refuses to decide when something happens; callers bring the second.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -96,6 +97,8 @@ class Repository:
     """How many review comments of a pull request wait in reviews that are not submitted."""
     revision: int = 0
     """Counts changes of what many rows show, such as a milestone's title, so that no rendered copy outlives them."""
+    on_event: Callable[[str, str, int], None] | None = None
+    """Told of what a webhook reports: the event, its action and the number of the thread."""
     _ids: dict[int, int] = field(default_factory=dict)
     _pull_numbers: dict[int, int] = field(default_factory=dict)
     _discussion_ids: dict[int, int] = field(default_factory=dict)
@@ -117,13 +120,19 @@ class Repository:
         """The issue or pull request with this number, if there is one."""
         return self.threads.get(self._ids.get(number, -1))
 
-    def put_thread(self, thread: Thread) -> None:
-        """Add or replace a thread."""
+    def report(self, event: str, action: str, number: int) -> None:
+        """Tell the sender of webhooks, if there is one."""
+        if self.on_event is not None:
+            self.on_event(event, action, number)
+
+    def put_thread(self, thread: Thread, event: str | None = None, action: str = "edited") -> None:
+        """Add or replace a thread; `event` is what webhooks report, by default a change of the thread itself."""
         self._ids[thread.number] = thread.id
         self.threads.put(thread)
         if thread.pull is not None:
             self._pull_numbers[thread.pull.id] = thread.number
             self.pulls.put(thread)
+        self.report(event or ("issues" if thread.pull is None else "pull_request"), action, thread.number)
 
     def pull_by_id(self, pull_id: int) -> Thread | None:
         """The pull request with this id of its own, which is not the id of its thread."""
@@ -182,7 +191,7 @@ class Repository:
         del self._ids[number]
         self.deleted_numbers.add(number)
 
-    def count(self, number: int, updated_s: int | None) -> None:
+    def count(self, number: int, updated_s: int | None, action: str = "created") -> None:
         """Bring a thread's comment counts up to date; move its `updated_at` when an instant is given."""
         thread = self.thread(number)
         moved = thread.updated_s if updated_s is None else max(thread.updated_s, updated_s)
@@ -190,4 +199,5 @@ class Repository:
         if pull is not None:
             shown = self.review_comments.of(number)
             pull = replace(pull, review_comments=len(shown) - self.pending_comments.get(number, 0))
-        self.put_thread(replace(thread, comments=len(self.comments.of(number)), updated_s=moved, pull=pull))
+        changed = replace(thread, comments=len(self.comments.of(number)), updated_s=moved, pull=pull)
+        self.put_thread(changed, "issue_comment", action)

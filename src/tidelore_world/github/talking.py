@@ -202,7 +202,7 @@ class Talking(Triage):
         else:
             row = repo.review_comments.remove(comment_id)
             self._leave_thread(repo, row)
-        repo.count(row.number, moved)
+        repo.count(row.number, moved, "deleted")
         if spoken is not None or self.settings.review_deletions_in_timeline:
             who = row.author if actor is None else self.hub.user(actor)
             self._record(repo, row.number, "comment_deleted", who, at_s, author=row.author)

@@ -55,6 +55,7 @@ class Issues(Changes):
         home.issues.add(issue)
         home.open_issues += 1
         home.last_activity_at_us = max(home.last_activity_at_us, at)
+        self.report("item", issue)
         return issue
 
     def edit_issue(

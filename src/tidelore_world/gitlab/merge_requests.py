@@ -69,6 +69,7 @@ class MergeRequests(Issues):
         home.merge_requests.add(request)
         home.last_activity_at_us = max(home.last_activity_at_us, at)
         self._link_closed_issues(request, at)
+        self.report("item", request)
         return request
 
     def edit_merge_request(
@@ -135,6 +136,7 @@ class MergeRequests(Issues):
         self._add_version(request, at, forced=forced)
         self._system_note(request, f"added 1 commit\n\n{request.sha[:8]}", self.user(by or request.author), at)
         self.forget_bytes(request)
+        self.report("push", request)
         return request
 
     def delete_merge_request(self, project: ProjectRef, iid: int) -> None:

@@ -8,6 +8,7 @@ and increase over the whole instance, and every change of a row drops its cached
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from tidelore_world.clock import MINUTE_US, WorldClock
@@ -47,6 +48,8 @@ class Records:
         self._old_paths: dict[str, int] = {}
         self._users: dict[str, User] = {}
         self._last_id = 4_100
+        self.on_event: Callable[[str, Item], None] | None = None
+        """Told of what a webhook reports: `note`, `push` (to a merge request), or `item` for any other change of it."""
 
     def new_id(self) -> int:
         """The next identifier of this instance."""
@@ -116,18 +119,25 @@ class Records:
             project.milestones[title] = Milestone(self.new_id(), iid, title, at_us)
         return project.milestones[title]
 
-    def touch(self, item: Item, at_us: int) -> None:
+    def touch(self, item: Item, at_us: int, event: str = "item") -> None:
         """Move `updated_at`, as every edit of the item itself does."""
         shelf_of(item).move(item, at_us)
         item.encoded = None
         item.project.last_activity_at_us = max(item.project.last_activity_at_us, at_us)
+        self.report(event, item)
 
     def touch_by_note(self, item: Item, at_us: int) -> None:
         """Move `updated_at` only if it is more than a minute old; the note count changes either way."""
         if at_us - item.updated_at_us > TOUCH_INTERVAL_US:
-            self.touch(item, at_us)
+            self.touch(item, at_us, "note")
         else:
             self.forget_bytes(item)
+            self.report("note", item)
+
+    def report(self, event: str, item: Item) -> None:
+        """Tell the sender of webhooks, if there is one."""
+        if self.on_event is not None:
+            self.on_event(event, item)
 
     def forget_bytes(self, item: Item) -> None:
         """Drop cached bytes after a change that leaves `updated_at` alone."""

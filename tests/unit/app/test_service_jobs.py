@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidelore.app.service_jobs import sync_error
 from tidelore.core.errors import PartialSuccess, RateLimited, RemoteNotFound, RemoteTransient, TideloreError
+from tidelore.service.jobs import sync_error
 from tidelore.sync.report import RunReport, ScopeReport
 
 GONE = RemoteNotFound("gone", status=404)

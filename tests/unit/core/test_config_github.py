@@ -58,6 +58,7 @@ private_key_file = "~/app.pem"
 write_interval_seconds = 2
 orgs = ["harborline"]
 include_archived = true
+hook_secret_env = "HUB_HOOKS"
 {SHARED}
 [[github.repos]]
 name = "owner/plain"
@@ -122,7 +123,7 @@ def test_host_repository_and_settings_agree_on_names_and_types() -> None:
         "private_key_file",
         "write_interval_seconds",
     }
-    assert set(host) - set(settings) == alone | {"repos", "orgs", "include_archived"}
+    assert set(host) - set(settings) == alone | {"repos", "orgs", "include_archived", "hook_secret_env"}
 
 
 def test_repository_settings_override_those_of_the_host() -> None:

@@ -388,3 +388,17 @@ def test_a_success_in_a_batch_does_not_lift_a_rate_limit_of_the_same_batch() -> 
     schedule.end_together({"a": JobEnd(1, "limited", "source", 600), "b": WELL}, 1)
     assert schedule.due_at("b") >= 601
     assert schedule.standing("b").succeeded == 1
+
+
+def test_a_job_that_is_woken_all_the_time_starts_once_in_its_rest() -> None:
+    schedule = scheduled(JobSpec("hooks", "hub", "hooks", "hub", 60.0, rest_seconds=5.0))
+    schedule.begin("hooks", 10.0)
+    schedule.wake("hooks", 10.5)
+    schedule.end("hooks", 11.0, WELL)
+    assert names(schedule, 14.9) == []
+    assert names(schedule, 15.0) == ["hooks"]
+    run(schedule, "hooks", 15.0)
+    schedule.wake("hooks", 17.0)
+    assert names(schedule, 19.9) == []
+    schedule.wake("hooks", 30.0)
+    assert names(schedule, 30.0) == ["hooks"]

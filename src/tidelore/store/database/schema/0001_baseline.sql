@@ -1020,6 +1020,32 @@ CREATE TABLE source_pauses (
     updated_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- Webhook deliveries: what a forge announced, never what it sent. No row of the copy is written from a delivery.
+CREATE TABLE hook_deliveries (
+    id          INTEGER PRIMARY KEY,
+    source      TEXT NOT NULL,                                           -- name of the host in the configuration
+    delivery_id TEXT NOT NULL,                                           -- id by which the forge repeats a delivery
+    project_id  INTEGER NOT NULL REFERENCES projects (id) ON DELETE CASCADE,
+    kind        TEXT CHECK (kind IN ('issues', 'merge_requests')),       -- kind of the announced item; NULL: something else of the project
+    iid         INTEGER,                                                 -- number of the announced item
+    silent      INTEGER NOT NULL DEFAULT 0 CHECK (silent IN (0, 1)),     -- the change may leave the item's update time as it is
+    received_at INTEGER NOT NULL,
+    read_at     INTEGER,                                                 -- the project was read after this delivery; NULL: waiting
+    UNIQUE (source, delivery_id),
+    CHECK ((kind IS NULL) = (iid IS NULL))
+) STRICT;
+CREATE INDEX idx_hook_deliveries_waiting ON hook_deliveries (source, id) WHERE read_at IS NULL;
+CREATE INDEX idx_hook_deliveries_item ON hook_deliveries (project_id, kind, iid, received_at);
+CREATE INDEX idx_hook_deliveries_received ON hook_deliveries (received_at);
+
+-- Projects that have webhooks, since their first delivery.
+CREATE TABLE hook_projects (
+    project_id    INTEGER PRIMARY KEY REFERENCES projects (id) ON DELETE CASCADE,
+    first_at      INTEGER NOT NULL,                                      -- first delivery
+    last_at       INTEGER NOT NULL,                                      -- latest delivery
+    checked_until INTEGER NOT NULL                                       -- changes up to this time were compared with the deliveries
+) STRICT;
+
 -- Cursors of forge lists under the names of the founding documents.
 CREATE VIEW sync_cursors AS
 SELECT project_id,

@@ -1,0 +1,1 @@
+"""Webhooks: receiving them in the service, and reading what they announce."""

@@ -1,0 +1,212 @@
+"""Webhooks in the service: the receiver of a configuration, and the job that reads what deliveries announced.
+
+The job of a host reads the lists of the announced projects, as a poll does, and refreshes the announced items that no
+list shows. A hundred deliveries of one project are one read. It takes turns with the polls, which go on as before.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from tidelore.app.feedback_jobs import jobs_to_wake
+from tidelore.core.config import Host, all_hosts
+from tidelore.core.errors import ConfigError, CredentialsRejected, RateLimited, RemoteTransient, TideloreError
+from tidelore.core.extras import require
+from tidelore.service.jobs import Job, JobResult, sync_error
+from tidelore.service.schedule import JobSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tidelore.app.wiring import App
+    from tidelore.feedback.report import RepoReport
+    from tidelore.service.hook_receiver import HookHost, HookReceiver
+    from tidelore.store.mirror.projects import ProjectRow
+    from tidelore.store.work.hooks import Announced
+    from tidelore.sync.report import RunReport
+
+_LOG = logging.getLogger(__name__)
+
+COMMAND = "lore service (webhooks)"
+LOOK_SECONDS = 30.0
+"""How often waiting deliveries and missed changes are checked when no delivery has woken the job."""
+REST_SECONDS = 1.0
+"""The shortest time between two reads of a host, so that a storm of deliveries costs few requests."""
+SLICE_SECONDS = 10.0
+"""After how long a read of announced projects stops, so that polls have their turn."""
+MOST_PROJECTS = 50
+"""How many projects are read in one go."""
+PATIENCE_SECONDS = 10.0
+GIVE_UP_MS = 3_600_000
+"""After this time a delivery whose project cannot be read waits no longer; polls go on trying."""
+
+
+def hooked_hosts(app: App) -> list[Host]:
+    """Return the hosts whose deliveries are accepted: none while the port is 0."""
+    return [host for host in all_hosts(app.config) if host.hook_secret_env] if app.config.hooks.port else []
+
+
+def job_name(source: str) -> str:
+    """Return the name of the job that reads what a host announced."""
+    return f"hooks:{source}"
+
+
+def hook_jobs(app: App, turn: str, embeddings: str) -> list[Job]:
+    """Return a job for each host whose deliveries are accepted; they exclude the jobs with this turn.
+
+    `embeddings` is the job to wake when documents were written.
+    """
+    return [
+        Job(
+            JobSpec(
+                job_name(host.name),
+                host.name,
+                "hooks",
+                host.base_url,
+                LOOK_SECONDS,
+                turn=turn,
+                rest_seconds=REST_SECONDS,
+            ),
+            _Reading(app, host.name, embeddings).run,
+        )
+        for host in hooked_hosts(app)
+    ]
+
+
+def open_receiver(app: App, announce: Callable[[Iterable[str]], None]) -> HookReceiver | None:
+    """Listen for webhooks; return None for port 0. `announce` is called with the names of jobs that have work."""
+    settings = app.config.hooks
+    if not settings.port:
+        return None
+    require("web", "receiving webhooks", ("starlette", "uvicorn"))
+    from tidelore.service.hook_receiver import HookReceiver
+
+    receiver = HookReceiver(
+        receiving_hosts(app),
+        app.open_store,
+        app.clock,
+        lambda sources: announce([job_name(source) for source in sources]),
+        settings.max_age_seconds,
+    )
+    receiver.open(settings.address, settings.port)
+    # An earlier service may have stored deliveries and not read them.
+    announce([job_name(source) for source in receiver.hosts])
+    told = {"event": "hooks_listening", "port": receiver.port}
+    _LOG.info("receiving webhooks on %s:%s", settings.address, receiver.port, extra=told)
+    return receiver
+
+
+def receiving_hosts(app: App) -> dict[str, HookHost]:
+    """Return the hosts whose deliveries are accepted, with their secrets; raise ConfigError if one has none."""
+    from tidelore.service.hook_receiver import HookHost
+    from tidelore.sources.registry import hook_format
+
+    found: dict[str, HookHost] = {}
+    for host in hooked_hosts(app):
+        secret = app.environ.get(host.hook_secret_env, "").strip()
+        form = hook_format(host.kind)
+        if not secret or form is None:
+            why = f"{host.hook_secret_env} is not set" if form else f"{host.title} has no webhooks"
+            raise ConfigError(
+                f"cannot receive webhooks of {host.name}: {why}",
+                fix=f"export {host.hook_secret_env} with the secret of the webhook, or remove hook_secret_env",
+                key=f"{host.kind}.hook_secret_env",
+                source=host.name,
+            )
+        found[host.name] = HookHost(secret, form, _covers(host))
+    if not found:
+        raise ConfigError(
+            "hooks.port is set, but no host has hook_secret_env",
+            fix="name the variable with the webhook's secret in hook_secret_env of a host, or set hooks.port to 0",
+            key="hooks.port",
+        )
+    return found
+
+
+def _covers(host: Host) -> Callable[[ProjectRow], bool]:
+    mirrored = host.mirrored
+    names, roots = frozenset(mirrored.projects), tuple(f"{group}/" for group in mirrored.groups)
+    return lambda row: row.configured in names or row.path.startswith(roots)
+
+
+class _Reading:
+    """Reads what one host announced."""
+
+    def __init__(self, app: App, source: str, embeddings: str) -> None:
+        self._app = replace(app, patience_seconds=PATIENCE_SECONDS)
+        self._source = source
+        self._embeddings = embeddings
+
+    async def run(self) -> JobResult:
+        from tidelore.store.work.hooks import count_missed, give_up_waiting, waiting_projects
+
+        now = self._app.clock.now_ms()
+        database = self._app.open_store()
+        try:
+            give_up_waiting(database, self._source, now - GIVE_UP_MS, now)
+            waiting = waiting_projects(database, self._source, MOST_PROJECTS + 1)
+            if not waiting:
+                missed = count_missed(database, self._source, now)
+                if missed:
+                    told = {"event": "hooks_missed", "source": self._source, "missed": missed}
+                    _LOG.warning("%s: %d changes were not announced by webhooks", self._source, missed, extra=told)
+                return JobResult(idle=True)
+        finally:
+            database.close()
+        result = await self._read(waiting[:MOST_PROJECTS])
+        return replace(result, again=result.again or len(waiting) > MOST_PROJECTS)
+
+    async def _read(self, waiting: list[Announced]) -> JobResult:
+        from tidelore.app.mirroring import mirror
+        from tidelore.app.wiring import FeedbackOptions
+        from tidelore.sources.ports import RESOURCES
+        from tidelore.sources.registry import only_projects
+        from tidelore.sync.mirror import MirrorRequest
+
+        names = [one.configured for one in waiting]
+        app = replace(self._app, config=only_projects(self._app.config, self._source, names))
+        request = MirrorRequest(
+            RESOURCES,
+            documents=True,
+            seconds=SLICE_SECONDS,
+            scrub_budget=0,
+            announced={(self._source, one.configured): dict(one.silent) for one in waiting},
+        )
+        feedback: dict[int, RepoReport] = {}
+        report = await mirror(app, request, COMMAND, feedback=FeedbackOptions(feedback))
+        self._mark_read(waiting, report)
+        return self._result(report, feedback)
+
+    def _mark_read(self, waiting: list[Announced], report: RunReport) -> None:
+        """Stop waiting for projects that were read; those that may be read a moment later still wait."""
+        from tidelore.store.work.hooks import mark_read
+
+        again = {scope.configured for scope in report.scopes if scope.is_left or _passes(scope.error)}
+        database = self._app.open_store()
+        try:
+            mark_read(database, [one for one in waiting if one.configured not in again], self._app.clock.now_ms())
+        finally:
+            database.close()
+
+    def _result(self, report: RunReport, feedback: dict[int, RepoReport]) -> JobResult:
+        written = report.documents is not None and report.documents.regenerated
+        wakes = {self._embeddings: None} if written else {}
+        for scope in report.scopes:
+            told = feedback.get(scope.home.id) if scope.home is not None else None
+            if told is not None:
+                wakes |= dict.fromkeys(jobs_to_wake(self._app, told, scope.configured))
+        return JobResult(
+            report.requests,
+            sync_error(report, report.scopes),
+            wakes=tuple(wakes),
+            budget=report.budgets.get(self._source),
+            again=any(scope.is_left for scope in report.scopes),
+        )
+
+
+def _passes(error: TideloreError | None) -> bool:
+    """Return whether an error may be gone a moment later."""
+    return isinstance(error, RemoteTransient | RateLimited | CredentialsRejected)

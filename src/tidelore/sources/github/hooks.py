@@ -1,0 +1,74 @@
+"""Deliveries of GitHub's webhooks: `X-Hub-Signature-256` over the raw body, and the number each event is about.
+
+The signature covers no time, so an old delivery is recognised by its id only. Redeliveries keep their id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+
+from tidelore.sources.hooks import HookHint, delivery_id, hmac_of, is_same
+
+
+class _Repository(Struct):
+    id: int
+
+
+class _Link(Struct):
+    """The addresses that an issue has if it is a pull request."""
+
+
+class _Thread(Struct):
+    number: int
+    pull_request: _Link | None = None
+
+
+class _Payload(Struct):
+    repository: _Repository | None = None
+    action: str = ""
+    issue: _Thread | None = None
+    pull_request: _Thread | None = None
+
+
+_ISSUE_EVENTS = frozenset({"issues", "issue_comment"})
+_PULL_EVENTS = frozenset(
+    {"pull_request", "pull_request_review", "pull_request_review_comment", "pull_request_review_thread"}
+)
+_OTHER_EVENTS = frozenset({"discussion", "discussion_comment", "repository"})
+_PAYLOADS = msgspec.json.Decoder(_Payload)
+
+
+class GitHubHooks:
+    """The format of GitHub's deliveries."""
+
+    def authenticate(
+        self,
+        secret: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        now_ms: int,  # noqa: ARG002 - a delivery has no time
+        max_age_ms: int,  # noqa: ARG002
+    ) -> str | None:
+        expected = "sha256=" + hmac_of(secret.encode(), body).hex()
+        if not is_same(headers.get("x-hub-signature-256", ""), expected):
+            return None
+        return delivery_id(headers.get("x-github-delivery"))
+
+    def read(self, headers: Mapping[str, str], body: bytes) -> HookHint | None:
+        event = headers.get("x-github-event", "")
+        if event not in _ISSUE_EVENTS | _PULL_EVENTS | _OTHER_EVENTS:
+            return None
+        found = _PAYLOADS.decode(body)
+        if found.repository is None:
+            return None
+        thread = found.issue if event in _ISSUE_EVENTS else found.pull_request
+        if event in _OTHER_EVENTS or thread is None:
+            return HookHint(found.repository.id)
+        is_pull = event in _PULL_EVENTS or thread.pull_request is not None
+        # A resolved thread and a deleted comment move no time of the pull request.
+        silent = event == "pull_request_review_thread" or (found.action == "deleted" and event != "issues")
+        kind = "merge_requests" if is_pull else "issues"
+        return HookHint(found.repository.id, kind, thread.number, silent)  # type: ignore[arg-type]

@@ -1,0 +1,58 @@
+"""What a forge's webhooks have in common: how a delivery is authenticated, and what it announces.
+
+A delivery is authenticated over its raw bytes before any of it is parsed. Of its payload only the id of the project
+and the number of the item are read; everything that is stored comes from the forge's API.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+LONGEST_ID = 200
+"""The longest delivery id that is accepted."""
+
+
+class HookHint(Struct, frozen=True):
+    """What a delivery announces: an item of a project, or without a number something else of it.
+
+    `silent`: the change may leave the update time of the item as it is, so that its list does not show it.
+    """
+
+    remote_id: int
+    kind: Literal["issues", "merge_requests"] | None = None
+    number: int | None = None
+    silent: bool = False
+
+
+class HookFormat(Protocol):
+    """How a forge signs its deliveries and what they say. Header names are lower case."""
+
+    def authenticate(
+        self, secret: str, headers: Mapping[str, str], body: bytes, now_ms: int, max_age_ms: int
+    ) -> str | None:
+        """Return the delivery's id, or None if it is not signed with the secret, too old, or has no id."""
+        ...
+
+    def read(self, headers: Mapping[str, str], body: bytes) -> HookHint | None:
+        """Return what it announces, or None if that is not mirrored. Raises msgspec.MsgspecError if unreadable."""
+        ...
+
+
+def hmac_of(key: bytes, content: bytes) -> bytes:
+    """Return the HMAC-SHA256 of content."""
+    return hmac.new(key, content, sha256).digest()
+
+
+def is_same(given: str, expected: str) -> bool:
+    """Compare two texts in constant time."""
+    return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), expected.encode())
+
+
+def delivery_id(given: str | None) -> str | None:
+    """Return a delivery's id, or None if it has none that can be stored."""
+    return given if given and len(given) <= LONGEST_ID and given.isprintable() and given.isascii() else None

@@ -1,0 +1,62 @@
+"""Refresh items that a forge announced although their lists show no change.
+
+A push, a comment within a minute of the last change, a deleted comment and a resolved thread may leave the update time
+of their item as it is. The item is fetched by itself, and what was said in it becomes due. Items that are not stored
+are left to their lists: those decide what is mirrored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from tidelore.core.concurrency import for_each
+from tidelore.core.config import sync_settings
+from tidelore.core.errors import RemoteError
+from tidelore.engine.ports import Parent
+from tidelore.store.mirror.child_progress import make_due, parents_by_number
+from tidelore.store.work.session import Session
+from tidelore.sync.children import CONVERSATIONS, kinds_of
+from tidelore.sync.comment_parents import ParentFetcher
+from tidelore.sync.lists import IsOver, family_of
+from tidelore.sync.projects import ListTarget
+from tidelore.sync.report import ScopeReport
+
+AnnouncedItems = Mapping[tuple[str, str], Mapping[str, Collection[int]]]
+"""Numbers of items by host and configured project, then by list."""
+
+
+async def refresh_announced(
+    session: Session,
+    pairs: Sequence[tuple[ListTarget, ScopeReport]],
+    announced: AnnouncedItems,
+    is_over: IsOver,
+) -> None:
+    """Fetch the announced items that are stored, and make what was said in them due."""
+    for target, report in pairs:
+        numbers = announced.get((target.source.name, target.configured), {}).get(target.resource, ())
+        if numbers and target.has_parents and report.home is not None and report.error is None:
+            await _refresh(session, target, report, numbers, is_over)
+
+
+async def _refresh(
+    session: Session, target: ListTarget, report: ScopeReport, numbers: Collection[int], is_over: IsOver
+) -> None:
+    home, shop = report.home, session.shop
+    assert home is not None, "only known projects are refreshed"
+    kind = family_of(target.source, target.resource).kind
+    fetcher = ParentFetcher(session, target.source, target.configured, home, family_of)
+
+    async def fetch(parent: Parent) -> None:
+        if not is_over():
+            await fetcher.fetch(parent.iid, pulls_only=target.resource == "merge_requests")
+
+    known = parents_by_number(shop.database, kind, home.id, numbers)
+    try:
+        await for_each(known, fetch, shop.config.sync.dependent_concurrency)
+    except RemoteError as error:
+        report.error = error
+        return
+    settings = sync_settings(shop.config, target.source.name, target.configured)
+    with session.writing() as tx:
+        for name in CONVERSATIONS.intersection(kinds_of(target, settings)):
+            make_due(tx, kind, name, home.id, [parent.id for parent in known])

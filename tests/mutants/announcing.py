@@ -1,0 +1,76 @@
+"""Bugs of webhooks: a sender who is believed, a delivery that is forgotten, a storm that costs the forge."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+HOOKS = "hooks are hints"
+SITUATIONS = "tests/situations/service/test_hooks.py"
+_FORGED = f"{SITUATIONS}::test_what_is_forged_old_unknown_or_too_large_is_refused_and_stores_nothing"
+_SCHEDULE = "tests/unit/service/test_schedule.py"
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        name="signature-of-the-body-not-compared",
+        invariant=HOOKS,
+        file="sources/gitlab/hooks.py",
+        before="    return any(matching) and abs(now_ms - sent_ms) <= max_age_ms\n",
+        after="    return bool(matching) and abs(now_ms - sent_ms) <= max_age_ms\n",
+        test=_FORGED,
+        why="Anyone who finds the port could make the service send requests.",
+    ),
+    Mutant(
+        name="old-delivery-believed",
+        invariant=HOOKS,
+        file="sources/gitlab/hooks.py",
+        before="    return any(matching) and abs(now_ms - sent_ms) <= max_age_ms\n",
+        after="    return any(matching) and bool(sent_ms)\n",
+        test=_FORGED,
+        why="A delivery that was seen once could be sent again for ever.",
+    ),
+    Mutant(
+        name="body-read-before-it-is-weighed",
+        invariant=HOOKS,
+        file="service/hook_receiver.py",
+        before="    if not announced.isdecimal() or int(announced) > MOST_BYTES:\n",
+        after="    if not announced.isdecimal():\n",
+        test=_FORGED,
+        why="Bodies of any size would fill the memory.",
+    ),
+    Mutant(
+        name="silent-change-left-to-the-list",
+        invariant=HOOKS,
+        file="sync/announced.py",
+        before="    known = parents_by_number(shop.database, kind, home.id, numbers)\n",
+        after="    known = parents_by_number(shop.database, kind, home.id, [])\n",
+        test=f"{SITUATIONS}::test_a_push_that_moves_no_update_time_is_read_after_its_hook",
+        why="A push or a second note within a minute would wait for verification, although it was announced.",
+    ),
+    Mutant(
+        name="announcement-ends-a-back-off",
+        invariant=HOOKS,
+        file="service/loop.py",
+        before="        self._wake(self._control.take_announced(), now)\n",
+        after="        self._hasten(self._control.take_announced(), now)\n",
+        test="tests/unit/service/test_hook_receiver.py::test_an_announced_job_runs_at_once_unless_it_is_backing_off",
+        why="A storm of deliveries would send requests to a server that asked for a pause.",
+    ),
+    Mutant(
+        name="every-delivery-a-read",
+        invariant=HOOKS,
+        file="service/schedule.py",
+        before="        again = max(now, started + spec.rest_seconds) if woken else usual\n",
+        after="        again = now if woken else usual\n",
+        test=f"{_SCHEDULE}::test_a_job_that_is_woken_all_the_time_starts_once_in_its_rest",
+        why="A storm of deliveries would use up the rate limit.",
+    ),
+    Mutant(
+        name="missed-change-counted-for-ever",
+        invariant=HOOKS,
+        file="store/work/hooks.py",
+        before="AND i.updated_at > :since",
+        after="AND i.updated_at > :since - 3600000",
+        test=f"{SITUATIONS}::test_a_change_that_no_delivery_announced_is_counted_as_missed_once",
+        why="A webhook that works would look broken.",
+    ),
+)
