@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 
 from tidelore_world.github.repository import Repository
 from tidelore_world.gitlab.state import Item, MergeRequest
+from tidelore_world.installed_hooks import Installed, InstalledHooks, Sent
 from tidelore_world.world import World
 
 FORGED_TITLE = "A title that only a webhook has"
@@ -97,6 +98,8 @@ class Hook:
     fate: Callable[[], Literal["send", "lose", "double"]] = lambda: "send"
     statuses: list[int] = field(default_factory=list)
     """What the receiver answered; 0 if it did not."""
+    row: Installed | None = None
+    """Where its deliveries are recorded, if it was installed through the API."""
 
 
 class HookSender:
@@ -119,6 +122,26 @@ class HookSender:
         for repo in self._world.github.hub.repositories.values():
             repo.on_event = self._reporter(hook, repo)
         return hook
+
+    def installed(self) -> None:
+        """Deliver what changes to the webhooks that are installed through the API, each with its own secret."""
+
+        def of_item(event: str, item: Item) -> None:
+            for row in self._world.gitlab.hooks.of(item.project.id):
+                hook = Hook(row.url, row.secret, row=row)
+                self._put(hook, self._of_item(hook, event, item))
+
+        self._world.gitlab.on_event = of_item
+        for repo in self._world.github.hub.repositories.values():
+            repo.on_event = self._of_repository(repo)
+
+    def _of_repository(self, repo: Repository) -> Callable[[str, str, int], None]:
+        def report(event: str, action: str, number: int) -> None:
+            for row in self._world.github.hooks.of(repo.id):
+                if event in row.fields["events"]:
+                    self._reporter(Hook(row.url, row.secret, row=row), repo)(event, action, number)
+
+        return report
 
     def flush(self) -> None:
         """Wait until everything was delivered."""
@@ -148,6 +171,11 @@ class HookSender:
             with suppress(OSError, HTTPException):
                 status = post(hook.url, sent)
             hook.statuses.append(status)
+            if hook.row is not None:
+                headers, now = sent.headers, self._world.clock.now_us
+                event = headers.get("X-GitHub-Event") or headers["X-Gitlab-Event"]
+                key = headers.get("X-GitHub-Delivery") or headers["Idempotency-Key"]
+                InstalledHooks.record(hook.row, Sent(event, key, status, now))
             self._queue.task_done()
 
 

@@ -297,6 +297,7 @@ class HttpClient:
         *,
         headers: Mapping[str, str] | None = None,
         route: str | None = None,
+        method: str = "POST",
     ) -> Response:
         """Send a write once, without retries.
 
@@ -305,7 +306,7 @@ class HttpClient:
         url = self._origin.resolve(path_or_url)
         content = encode_content(json)
         sent = self._headers.build(headers, None, content)
-        landed = await self._once(Call("POST", url, sent, content, route, False, _keep, writes=True), url, 1)
+        landed = await self._once(Call(method, url, sent, content, route, False, _keep, writes=True), url, 1)
         return landed if isinstance(landed, Response) else landed[1]
 
     async def query(

@@ -1,4 +1,4 @@
-"""What a forge's webhooks have in common: how a delivery is authenticated, and what it announces.
+"""What a forge's webhooks have in common: how a delivery is authenticated, what it announces, how one is installed.
 
 A delivery is authenticated over its raw bytes before any of it is parsed. Of its payload only the id of the project
 and the number of the item are read; everything that is stored comes from the forge's API.
@@ -7,9 +7,9 @@ and the number of the item are read; everything that is stored comes from the fo
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -40,6 +40,41 @@ class HookFormat(Protocol):
 
     def read(self, headers: Mapping[str, str], body: bytes) -> HookHint | None:
         """Return what it announces, or None if that is not mirrored. Raises msgspec.MsgspecError if unreadable."""
+        ...
+
+
+class InstalledHook(Struct, frozen=True):
+    """A webhook of a project on its forge. `missing` are the events that we need and it does not send."""
+
+    id: int
+    url: str
+    missing: tuple[str, ...] = ()
+    disabled: bool = False
+
+
+class SentDelivery(Struct, frozen=True):
+    """A delivery as the forge recorded it. `status` is what it was answered, None if it got no response."""
+
+    event: str
+    status: int | None
+    delivery_id: str | None = None
+    at: int | None = None
+
+
+@runtime_checkable
+class HookSource(Protocol):
+    """A host on which webhooks can be installed."""
+
+    async def hooks(self, remote_id: int) -> Sequence[InstalledHook]:
+        """Return the webhooks of a project."""
+        ...
+
+    async def save_hook(self, remote_id: int, hook_id: int | None, url: str, secret: str) -> InstalledHook:
+        """Create a webhook, or complete the one with this id; return it as the forge stored it."""
+        ...
+
+    async def hook_deliveries(self, remote_id: int, hook_id: int) -> Sequence[SentDelivery]:
+        """Return the last deliveries of a webhook, the newest first."""
         ...
 
 

@@ -14,6 +14,7 @@ from tidelore_world.github.apps import Apps
 from tidelore_world.github.disturbance import disturb
 from tidelore_world.github.graphql import GraphQL
 from tidelore_world.github.history import write_history
+from tidelore_world.github.hooks import Hooks
 from tidelore_world.github.hub import Hub
 from tidelore_world.github.lateness import LateWrites
 from tidelore_world.github.limits import Limits
@@ -39,7 +40,9 @@ class GitHubForge(Truth):
         self.late = LateWrites(world.clock)
         desk = Desk(self.settings, self.limits, self.apps)
         reads = Reads(self.hub, self.settings, world.clock)
-        table = route_table(reads, Writes(self, desk, self.late, world.rng))
+        self._hooks = Hooks()
+        self.hooks = self._hooks.rows
+        table = route_table(reads, Writes(self, desk, self.late, world.rng), self._hooks)
         self._router = Router(self.hub, desk, table, GraphQL(self, desk))
 
     def route(self, request: Request) -> tuple[str, Callable[[], Response]] | None:

@@ -16,6 +16,7 @@ from tidelore_world.github.accounts import list_repositories
 from tidelore_world.github.call import Call
 from tidelore_world.github.failure import ApiFailure, Transferred, not_found
 from tidelore_world.github.graphql import GraphQL
+from tidelore_world.github.hooks import Hooks
 from tidelore_world.github.hub import Hub
 from tidelore_world.github.reads import Reads
 from tidelore_world.github.repository import Repository
@@ -28,9 +29,13 @@ Route = tuple[str, Callable[[], Response]]
 Shape = tuple[str, tuple[str, ...]]
 
 
-def route_table(reads: Reads, writes: Writes) -> dict[Shape, Handler]:
+def route_table(reads: Reads, writes: Writes, hooks: Hooks) -> dict[Shape, Handler]:
     """Handlers by method and by the shape of the path behind the repository."""
     return {
+        ("GET", ("hooks",)): hooks.list,
+        ("POST", ("hooks",)): hooks.create,
+        ("PATCH", ("hooks", ":n")): hooks.update,
+        ("GET", ("hooks", ":n", "deliveries")): hooks.deliveries,
         ("GET", ()): reads.repository,
         ("GET", ("issues",)): reads.issues,
         ("GET", ("issues", ":n")): reads.issue,

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from tidelore_world.clock import MINUTE_US, WorldClock
 from tidelore_world.gitlab.shelf import Shelf
 from tidelore_world.gitlab.state import Issue, Item, Kind, Label, MergeRequest, Milestone, Project, User
+from tidelore_world.installed_hooks import InstalledHooks
 from tidelore_world.prose import Person, Prose
 
 TOUCH_INTERVAL_US = MINUTE_US
@@ -48,6 +49,7 @@ class Records:
         self._old_paths: dict[str, int] = {}
         self._users: dict[str, User] = {}
         self._last_id = 4_100
+        self.hooks = InstalledHooks()
         self.on_event: Callable[[str, Item], None] | None = None
         """Told of what a webhook reports: `note`, `push` (to a merge request), or `item` for any other change of it."""
 

@@ -25,6 +25,7 @@ from tidelore_world.gitlab.endpoints import (
     version,
 )
 from tidelore_world.gitlab.graphql import graphql
+from tidelore_world.gitlab.hooks import list_events, list_hooks
 from tidelore_world.gitlab.listing import BadQuery
 from tidelore_world.gitlab.records import NotHere
 from tidelore_world.gitlab.state import Kind, Project
@@ -80,6 +81,11 @@ def _match(forge: View, request: Request, rest: tuple[str, ...]) -> tuple[str, H
         case ("projects", project, "repository", "merge_base"):
             inner = partial(merge_base, request)
             return "/projects/:id/repository/merge_base", _inside(forge, request, project, inner)
+        case ("projects", project, "hooks"):
+            return "/projects/:id/hooks", _inside(forge, request, project, partial(list_hooks, forge, request))
+        case ("projects", project, "hooks", number, "events") if number.isdecimal():
+            inner = partial(list_events, forge, request, int(number))
+            return "/projects/:id/hooks/:hook_id/events", _inside(forge, request, project, inner)
         case ("projects", project):
             return "/projects/:id", _inside(forge, request, project, partial(one_project, request))
     return _match_item(forge, request, rest)

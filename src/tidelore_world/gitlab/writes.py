@@ -14,6 +14,7 @@ from typing import Any
 from tidelore_world.damage import SimulatedDisconnect
 from tidelore_world.gitlab import threads
 from tidelore_world.gitlab.answers import error
+from tidelore_world.gitlab.hooks import save_hook
 from tidelore_world.gitlab.records import NotHere
 from tidelore_world.gitlab.state import Item, Kind, MergeRequest, Project
 from tidelore_world.gitlab.view import View
@@ -27,6 +28,11 @@ _KINDS: Mapping[str, Kind] = {"issues": "issues", "merge_requests": "merge_reque
 
 def find_write(rest: tuple[str, ...], method: str) -> tuple[str, Write] | None:
     """Name the route of a write and give its handler; None when the path takes no write of this method."""
+    if rest[0:1] == ("projects",) and rest[2:3] == ("hooks",):
+        if method == "POST" and len(rest) == 3:
+            return "/projects/:id/hooks", partial(save_hook, None)
+        if method == "PUT" and len(rest) == 4 and rest[3].isdecimal():
+            return "/projects/:id/hooks/:hook_id", partial(save_hook, int(rest[3]))
     if len(rest) < 5 or rest[0] != "projects" or rest[2] not in _KINDS or not rest[3].isdecimal():
         return None
     kind, iid = _KINDS[rest[2]], int(rest[3])

@@ -101,13 +101,19 @@ def test_announced_changes_of_both_forges_are_stored_before_the_next_poll(receiv
 def test_a_push_that_moves_no_update_time_is_read_after_its_hook(receiving: Receiving) -> None:
     post = receiving.post
     HookSender(post.world).gitlab(receiving.url("gitlab"), SIGNING)
-    head = f"SELECT m.head_sha FROM merge_requests m JOIN projects p ON p.id = m.project_id WHERE p.path = '{LAB}'"
+    heads = (
+        "SELECT m.head_sha FROM merge_requests m JOIN projects p ON p.id = m.project_id"
+        f" WHERE p.path = '{LAB}' AND m.iid = "
+    )
     with post.world.lock:
-        request = post.world.gitlab.create_merge_request(LAB)
-    receiving.until(head, request.sha)
+        pushed = post.world.gitlab.create_merge_request(LAB)
+        post.world.advance(60)
+        newest = post.world.gitlab.create_merge_request(LAB)
+    receiving.until(f"{heads}{pushed.iid}", pushed.sha)
+    receiving.until(f"{heads}{newest.iid}", newest.sha)
     with post.world.lock:
-        post.world.gitlab.push(LAB, request.iid)
-    receiving.until(head, request.sha)
+        post.world.gitlab.push(LAB, pushed.iid)
+    receiving.until(f"{heads}{pushed.iid}", pushed.sha)
 
 
 def test_doubled_late_and_disordered_deliveries_are_read_once_and_do_no_harm(receiving: Receiving) -> None:

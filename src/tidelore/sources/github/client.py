@@ -151,9 +151,11 @@ class GitHubClient:
             return "diverged"
         return found.status
 
-    async def post(self, repo: Repo, path: str, content: object, *, read: Callable[[bytes], T], route: str) -> T:
+    async def post(
+        self, repo: Repo, path: str, content: object, *, read: Callable[[bytes], T], route: str, method: str = "POST"
+    ) -> T:
         """Send a write once and return the stored object; a response that cannot be parsed raises `unclear_write`."""
-        response = await self._posted(f"{repo_path(repo)}/{path}", content, route)
+        response = await self._posted(f"{repo_path(repo)}/{path}", content, route, method)
         try:
             return read(response.body)
         except (msgspec.DecodeError, ValueError, RecursionError):
@@ -169,8 +171,10 @@ class GitHubClient:
         )
         return payload
 
-    async def _posted(self, address: str, content: object, route: str) -> Response:
-        return await self._asked(lambda headers: self._http.post(address, content, headers=headers, route=route))
+    async def _posted(self, address: str, content: object, route: str, method: str) -> Response:
+        return await self._asked(
+            lambda headers: self._http.post(address, content, headers=headers, route=route, method=method)
+        )
 
     async def _asked(self, ask: Callable[[RequestHeaders | None], Awaitable[T]]) -> T:
         """Send an authenticated request. An expired token (the machine slept) is renewed once; a 401 had no effect."""

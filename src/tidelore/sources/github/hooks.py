@@ -5,12 +5,14 @@ The signature covers no time, so an old delivery is recognised by its id only. R
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
 
-from tidelore.sources.hooks import HookHint, delivery_id, hmac_of, is_same
+from tidelore.core.clock import parse_instant
+from tidelore.sources.github.client import GitHubClient, repo_path
+from tidelore.sources.hooks import HookHint, InstalledHook, SentDelivery, delivery_id, hmac_of, is_same
 
 
 class _Repository(Struct):
@@ -72,3 +74,67 @@ class GitHubHooks:
         silent = event == "pull_request_review_thread" or (found.action == "deleted" and event != "issues")
         kind = "merge_requests" if is_pull else "issues"
         return HookHint(found.repository.id, kind, thread.number, silent)  # type: ignore[arg-type]
+
+
+EVENTS = (
+    "issues",
+    "issue_comment",
+    "pull_request",
+    "pull_request_review",
+    "pull_request_review_comment",
+    "pull_request_review_thread",
+    "discussion",
+    "discussion_comment",
+)
+LAST = 20
+"""How many deliveries are listed."""
+
+
+class _Config(Struct):
+    url: str = ""
+
+
+class _Hook(Struct):
+    id: int
+    active: bool = True
+    events: list[str] = []
+    config: _Config = msgspec.field(default_factory=_Config)
+
+
+class _Delivery(Struct):
+    guid: str
+    event: str
+    status_code: int
+    delivered_at: str
+
+
+def _installed(found: _Hook) -> InstalledHook:
+    missing = () if "*" in found.events else tuple(name for name in EVENTS if name not in found.events)
+    return InstalledHook(found.id, found.config.url, missing, disabled=not found.active)
+
+
+async def list_hooks(client: GitHubClient, repo_id: int) -> Sequence[InstalledHook]:
+    """Return the webhooks of a repository; it may have at most 20 for one event."""
+    address = f"{repo_path(repo_id)}/hooks"
+    rows, _ = await client.list_page(address, {"per_page": 100}, etag=None, route="hooks")
+    return [_installed(msgspec.json.decode(row, type=_Hook)) for row in rows or ()]
+
+
+async def save_hook(client: GitHubClient, repo_id: int, hook_id: int | None, url: str, secret: str) -> InstalledHook:
+    """Create a webhook, or complete a known one."""
+    config = {"url": url, "content_type": "json", "secret": secret}
+    content = {"name": "web", "active": True, "events": EVENTS, "config": config}
+    path = "hooks" if hook_id is None else f"hooks/{hook_id}"
+    method = "POST" if hook_id is None else "PATCH"
+    read = msgspec.json.Decoder(_Hook).decode
+    return _installed(await client.post(repo_id, path, content, read=read, route="hooks", method=method))
+
+
+async def list_deliveries(client: GitHubClient, repo_id: int, hook_id: int) -> Sequence[SentDelivery]:
+    """Return the last deliveries of a webhook."""
+    address = f"{repo_path(repo_id)}/hooks/{hook_id}/deliveries"
+    rows, _ = await client.list_page(address, {"per_page": LAST}, etag=None, route="hook_deliveries")
+    found = [msgspec.json.decode(row, type=_Delivery) for row in rows or ()]
+    return [
+        SentDelivery(one.event, one.status_code or None, one.guid, parse_instant(one.delivered_at)) for one in found
+    ]

@@ -38,11 +38,13 @@ from tidelore.http.client import bearer
 from tidelore.http.response import Response
 from tidelore.sources.credentials import Token, find_token
 from tidelore.sources.github import forge_lists, surfaces
+from tidelore.sources.github import hooks as hook_api
 from tidelore.sources.github.app_token import InstallationIdentity, load_signer
 from tidelore.sources.github.client import GitHubClient, Repo
 from tidelore.sources.github.discussions import DiscussionList
 from tidelore.sources.github.graphql import GraphQlClient
 from tidelore.sources.github.threads import BatchedList, BatchedReviews, PullBatches
+from tidelore.sources.hooks import InstalledHook, SentDelivery
 from tidelore.sources.items import ThreadComments
 from tidelore.sources.ports import AnswerPlace, Greeting, Resource, Wiring, skew_of
 
@@ -251,6 +253,18 @@ class GitHubSource:
     def parents_per_request(self, _kind: str) -> int:
         """Return 1: how many pull requests share a query depends on the points that are left."""
         return 1
+
+    async def hooks(self, remote_id: int) -> Sequence[InstalledHook]:
+        """Return the webhooks of a project."""
+        return await hook_api.list_hooks(self._client, remote_id)
+
+    async def save_hook(self, remote_id: int, hook_id: int | None, url: str, secret: str) -> InstalledHook:
+        """Create a webhook, or complete the one with this id."""
+        return await hook_api.save_hook(self._client, remote_id, hook_id, url, secret)
+
+    async def hook_deliveries(self, remote_id: int, hook_id: int) -> Sequence[SentDelivery]:
+        """Return the last deliveries of a webhook, the newest first."""
+        return await hook_api.list_deliveries(self._client, remote_id, hook_id)
 
     async def statuses(self, _path: str, _iids: Sequence[int]) -> Mapping[int, StatusRecord | None] | None:
         """Return None: issues of GitHub have no status."""

@@ -87,9 +87,11 @@ class GitLabClient:
             return None
         return found.id
 
-    async def post(self, address: str, content: object, *, read: Callable[[bytes], P], route: str) -> P:
+    async def post(
+        self, address: str, content: object, *, read: Callable[[bytes], P], route: str, method: str = "POST"
+    ) -> P:
         """Send a write once and return the stored object; a response that cannot be parsed raises `unclear_write`."""
-        response = await self._http.post(address, content, route=route)
+        response = await self._http.post(address, content, route=route, method=method)
         try:
             return read(response.body)
         except (msgspec.DecodeError, ValueError, RecursionError):

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 
 import msgspec
 from msgspec import Struct
 
-from tidelore.sources.hooks import HookHint, delivery_id, hmac_of, is_same
+from tidelore.sources.gitlab.client import API, GitLabClient
+from tidelore.sources.hooks import HookHint, InstalledHook, SentDelivery, delivery_id, hmac_of, is_same
 
 SIGNING = "whsec_"
 
@@ -85,3 +86,69 @@ def _is_signed(secret: str, headers: Mapping[str, str], body: bytes, now_ms: int
     # Several signatures are sent while a token is exchanged for another; all are compared.
     matching = [is_same(given, expected) for given in headers.get("webhook-signature", "").split(" ")]
     return any(matching) and abs(now_ms - sent_ms) <= max_age_ms
+
+
+EVENTS = (
+    "issues_events",
+    "confidential_issues_events",
+    "note_events",
+    "confidential_note_events",
+    "merge_requests_events",
+)
+LAST = 20
+"""How many deliveries are listed."""
+
+
+class _Hook(Struct):
+    id: int
+    url: str
+    issues_events: bool = False
+    confidential_issues_events: bool = False
+    note_events: bool = False
+    confidential_note_events: bool = False
+    merge_requests_events: bool = False
+    alert_status: str = "executable"
+
+
+class _Event(Struct):
+    trigger: str = ""
+    response_status: str | int | None = None
+    request_headers: dict[str, str] = {}
+
+
+def _installed(found: _Hook) -> InstalledHook:
+    missing = tuple(name for name in EVENTS if not getattr(found, name))
+    return InstalledHook(found.id, found.url, missing, disabled=found.alert_status != "executable")
+
+
+async def list_hooks(client: GitLabClient, project_id: int) -> Sequence[InstalledHook]:
+    """Return the first hundred webhooks of a project, which is as many as a project may have on gitlab.com."""
+    address = f"{API}/projects/{project_id}/hooks"
+    rows, _ = await client.list_page(address, {"per_page": 100}, etag=None, route="hooks")
+    return [_installed(msgspec.json.decode(row, type=_Hook)) for row in rows or ()]
+
+
+async def save_hook(client: GitLabClient, project_id: int, hook_id: int | None, url: str, secret: str) -> InstalledHook:
+    """Create a webhook, or complete a known one."""
+    key = "signing_token" if secret.startswith(SIGNING) else "token"
+    content = {"url": url, key: secret, "push_events": False, **dict.fromkeys(EVENTS, True)}
+    address = f"{API}/projects/{project_id}/hooks" + ("" if hook_id is None else f"/{hook_id}")
+    method = "POST" if hook_id is None else "PUT"
+    read = msgspec.json.Decoder(_Hook).decode
+    return _installed(await client.post(address, content, read=read, route="hooks", method=method))
+
+
+async def list_deliveries(client: GitLabClient, project_id: int, hook_id: int) -> Sequence[SentDelivery]:
+    """Return the last deliveries of a webhook."""
+    address = f"{API}/projects/{project_id}/hooks/{hook_id}/events"
+    rows, _ = await client.list_page(address, {"per_page": LAST}, etag=None, route="hook_events")
+    found = [msgspec.json.decode(row, type=_Event) for row in rows or ()]
+    return [
+        SentDelivery(one.trigger, _status(one.response_status), one.request_headers.get("Idempotency-Key"))
+        for one in found
+    ]
+
+
+def _status(given: str | int | None) -> int | None:
+    """Return a status; `internal error` stands for no response."""
+    return int(given) if given is not None and str(given).isdecimal() else None

@@ -26,11 +26,13 @@ from tidelore.core.model import (
 from tidelore.engine.ports import Lister, Pages, Parent
 from tidelore.http.client import private_token
 from tidelore.sources.credentials import find_token
+from tidelore.sources.gitlab import hooks as hook_api
 from tidelore.sources.gitlab.client import GitLabClient
 from tidelore.sources.gitlab.conversations import ConversationBatches, ConversationList, ParentList
 from tidelore.sources.gitlab.graphql import GitLabGraphQl, read_statuses
 from tidelore.sources.gitlab.notes import NoteList, post_note, project_members
 from tidelore.sources.gitlab.surfaces import child_lists, group_projects, issue_list, merge_request_list
+from tidelore.sources.hooks import InstalledHook, SentDelivery
 from tidelore.sources.ports import AnswerPlace, Greeting, Resource, Wiring, skew_of
 
 
@@ -181,6 +183,18 @@ class GitLabSource:
     def parents_per_request(self, kind: str) -> int:
         """Return how many parents one request reads the children of."""
         return self._batches.parents_per_request if kind == "discussions" else 1
+
+    async def hooks(self, remote_id: int) -> Sequence[InstalledHook]:
+        """Return the webhooks of a project."""
+        return await hook_api.list_hooks(self._client, remote_id)
+
+    async def save_hook(self, remote_id: int, hook_id: int | None, url: str, secret: str) -> InstalledHook:
+        """Create a webhook, or complete the one with this id."""
+        return await hook_api.save_hook(self._client, remote_id, hook_id, url, secret)
+
+    async def hook_deliveries(self, remote_id: int, hook_id: int) -> Sequence[SentDelivery]:
+        """Return the last deliveries of a webhook, the newest first."""
+        return await hook_api.list_deliveries(self._client, remote_id, hook_id)
 
     async def statuses(self, path: str, iids: Sequence[int]) -> Mapping[int, StatusRecord | None] | None:
         return await read_statuses(self._client, path, iids)
