@@ -19,7 +19,9 @@ from tidelore.core.clock import SystemClock
 if TYPE_CHECKING:
     from tidelore.app.reading.refreshing import Freshness
 
-GROUPS = frozenset({"accounts", "cursors", "feedback", "list", "poll", "show", "sources", "stream", "sync-runs"})
+GROUPS = frozenset(
+    {"accounts", "cursors", "feedback", "hooks", "list", "poll", "show", "sources", "stream", "sync-runs"}
+)
 
 
 class Choices:

@@ -32,6 +32,10 @@ COMMANDS = {
         "tidelore.cli.service:service_command",
         "Run scheduled syncs, polls, replies and handlers as a service.",
     ),
+    "hooks": (
+        "tidelore.cli.service:hooks_command",
+        "Install and check the webhooks that announce changes to the service.",
+    ),
     "console": ("tidelore.cli.service:console_command", "Run the service with a live dashboard."),
     "serve": ("tidelore.cli.serve:serve_command", "Serve a web page to read and search the local copy."),
     "top": ("tidelore.cli.service:top_command", "Monitor a running service (read-only)."),

@@ -1,4 +1,4 @@
-"""Run and monitor the service: `lore service`, `lore console`, `lore top`.
+"""Run and monitor the service: `lore service`, `lore console`, `lore top`, and its webhooks: `lore hooks`.
 
 With --robot, `lore console` and `lore top` print the overview once and start no service.
 """
@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from tidelore.app.hooks.installing import HookChecks, HookInstallations, check_hooks, install_hooks
 from tidelore.app.positions import ServiceSummary, SourcesOverview, dashboard
-from tidelore.cli.command import Invocation, LoreCommand, invocation_of
+from tidelore.cli.command import Invocation, LoreCommand, LoreGroup, global_options, invocation_of
 from tidelore.cli.output.render import Output, plural
+from tidelore.cli.output.table import table
 from tidelore.core.errors import UserError
 from tidelore.core.extras import require
+from tidelore.core.text import one_line
 
 if TYPE_CHECKING:
     from tidelore.app.serving import ServiceReport
@@ -162,3 +165,72 @@ def top_command(ctx: click.Context, theme: str) -> Output:
 
     run_top(app, theme=theme, color=invocation.choices.color)
     return Output(None)
+
+
+@click.group(
+    "hooks",
+    cls=LoreGroup,
+    help="Install and check the webhooks that announce changes to the service.",
+    no_args_is_help=True,
+    params=global_options(),
+    example="lore hooks check",
+)
+def hooks_command() -> None:
+    pass
+
+
+def _source_option() -> Callable[[Any], Any]:
+    return click.option("--source", metavar="NAME", help="Only this host; default: every host with hook_secret_env.")
+
+
+@hooks_command.command(
+    "install",
+    cls=LoreCommand,
+    example="lore hooks install --url https://lore.example.com --dry-run",
+    answer=HookInstallations,
+)
+@click.option("--url", required=True, help="The address at which the forges reach the service, without /hooks.")
+@_source_option()
+@click.option("--dry-run", is_flag=True, help="Print what would be done, and change nothing.")
+@click.option("--renew", is_flag=True, help="Store the secret again in webhooks that exist, after it was changed.")
+@click.pass_context
+def hooks_install_command(ctx: click.Context, url: str, source: str | None, dry_run: bool, renew: bool) -> Output:  # noqa: FBT001
+    """Create the webhooks of all mirrored projects.
+
+    Uses the API of each forge, with the secret in the variable named by hook_secret_env, and reads each webhook back. A
+    webhook that exists is completed if it lacks an event, and otherwise left as it is. Exits with 7 if some failed.
+    """
+    done = install_hooks(invocation_of(ctx).logged_app(), url, source, dry_run=dry_run, renew=renew)
+    rows = [
+        [one.source, one.project, one.action, one_line(one.error or ", ".join(one.missing) or "-")]
+        for one in done.items
+    ]
+    lines = table(["SOURCE", "PROJECT", "WOULD BE" if dry_run else "DONE", "DETAIL"], rows)
+    return Output(done, lines, done.failure)
+
+
+@hooks_command.command("check", cls=LoreCommand, example="lore hooks check", answer=HookChecks)
+@click.option("--url", help="The address that was given to `lore hooks install`; default: any with our path.")
+@_source_option()
+@click.pass_context
+def hooks_check_command(ctx: click.Context, url: str | None, source: str | None) -> Output:
+    """Compare the last deliveries of each webhook with what arrived here.
+
+    Asks the API of each forge for the webhook of every mirrored project and its last deliveries. Exits with 7 if a
+    webhook is missing, incomplete, disabled or failing.
+    """
+    done = check_hooks(invocation_of(ctx).logged_app(), url, source)
+    rows = [
+        [
+            one.source,
+            one.project,
+            one.state,
+            f"{one.stored} of {one.sent}",
+            "-" if one.last_status is None else str(one.last_status),
+            "never" if one.last_received_at is None else str(one.last_received_at),
+            one_line(one.error or ", ".join(one.missing) or "-"),
+        ]
+        for one in done.items
+    ]
+    lines = table(["SOURCE", "PROJECT", "STATE", "ARRIVED", "LAST", "LAST ARRIVED", "DETAIL"], rows)
+    return Output(done, lines, done.failure)

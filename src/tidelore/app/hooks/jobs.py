@@ -116,7 +116,7 @@ def receiving_hosts(app: App) -> dict[str, HookHost]:
                 key=f"{host.kind}.hook_secret_env",
                 source=host.name,
             )
-        found[host.name] = HookHost(secret, form, _covers(host))
+        found[host.name] = HookHost(secret, form, covers(host))
     if not found:
         raise ConfigError(
             "hooks.port is set, but no host has hook_secret_env",
@@ -126,7 +126,8 @@ def receiving_hosts(app: App) -> dict[str, HookHost]:
     return found
 
 
-def _covers(host: Host) -> Callable[[ProjectRow], bool]:
+def covers(host: Host) -> Callable[[ProjectRow], bool]:
+    """Return a function that says whether a stored project is mirrored."""
     mirrored = host.mirrored
     names, roots = frozenset(mirrored.projects), tuple(f"{group}/" for group in mirrored.groups)
     return lambda row: row.configured in names or row.path.startswith(roots)

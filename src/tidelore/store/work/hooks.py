@@ -148,6 +148,31 @@ def forget_deliveries(database: Database, before_ms: int) -> int:
         return tx.change("DELETE FROM hook_deliveries WHERE received_at < :before", {"before": before_ms})
 
 
+class HookedProject(Struct, frozen=True):
+    """A project that has webhooks: its first and its latest delivery."""
+
+    project_id: int
+    first_at: int
+    last_at: int
+
+
+def hooked_projects(database: Database) -> list[HookedProject]:
+    """Return the projects that have had a delivery."""
+    return [
+        HookedProject(*row)
+        for row in database.read("SELECT project_id, first_at, last_at FROM hook_projects ORDER BY project_id")
+    ]
+
+
+def received_ids(database: Database, source: str, ids: Sequence[str]) -> set[str]:
+    """Return which of these deliveries were accepted here."""
+    rows = database.read(
+        f"SELECT delivery_id FROM hook_deliveries WHERE source = :source AND delivery_id {database.among('ids')}",
+        {"source": source, "ids": database.texts(ids)},
+    )
+    return {delivery_id for (delivery_id,) in rows}
+
+
 def count_missed(database: Database, source: str, now_ms: int) -> int:
     """Count the stored changes since the last check that no delivery announced, and return how many there were.
 
