@@ -12,6 +12,7 @@ from tidelore.store.work.hooks import (
     count_missed,
     forget_deliveries,
     give_up_waiting,
+    live_projects,
     mark_read,
     save_deliveries,
     waiting_projects,
@@ -76,3 +77,16 @@ def test_forgotten_deliveries_leave_the_project_known_as_one_with_hooks(database
     assert count_missed(database, "gitlab", 1000 + LATE_MS) == 0, "nothing is compared before its time"
     assert count_missed(database, "gitlab", 9000 + LATE_MS) == 0
     assert database.read("SELECT checked_until FROM hook_projects") == [(9000,)]
+
+
+def test_webhooks_work_until_they_fall_silent_or_miss_a_change(database: Database) -> None:
+    projects = known(database)
+    assert live_projects(database, 0) == set()
+    save_deliveries(database, [delivery("a", at=5000)], projects)
+    assert live_projects(database, 5000) == set(projects.values())
+    assert live_projects(database, 5001) == set(), "silent for too long"
+    with database.transaction() as tx:
+        tx.execute("UPDATE hook_projects SET missed_at = 6000")
+    assert live_projects(database, 0) == set()
+    save_deliveries(database, [delivery("b", at=7000)], projects)
+    assert live_projects(database, 0) == set(projects.values()), "the next delivery shows that they work"

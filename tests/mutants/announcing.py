@@ -73,4 +73,13 @@ MUTANTS: tuple[Mutant, ...] = (
         test=f"{SITUATIONS}::test_a_change_that_no_delivery_announced_is_counted_as_missed_once",
         why="A webhook that works would look broken.",
     ),
+    Mutant(
+        name="broken-webhooks-keep-polls-rare",
+        invariant=HOOKS,
+        file="store/work/hooks.py",
+        before=" AND last_at > COALESCE(missed_at, 0)",
+        after="",
+        test="tests/contract/test_store_hooks.py::test_webhooks_work_until_they_fall_silent_or_miss_a_change[sqlite]",
+        why="A webhook that lost half of its events would still keep polls away for half an hour.",
+    ),
 )

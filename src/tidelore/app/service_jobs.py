@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.app.feedback_jobs import feedback_jobs, jobs_to_wake, sync_name
-from tidelore.app.hooks.jobs import hook_jobs
+from tidelore.app.hooks.jobs import hook_jobs, stretched_interval
 from tidelore.core.config import ForgeHost, all_hosts, forge_hosts, only_units
 from tidelore.core.errors import ConfigError
 from tidelore.core.extras import install_command
@@ -158,6 +158,7 @@ class _Syncing:
         self, jobs: Mapping[str, _SyncJob], report: RunReport, feedback: Mapping[int, RepoReport]
     ) -> dict[str, JobResult]:
         behind = self._rounds.take(report)
+        stretched = stretched_interval(self._app)
         written = report.documents is not None and report.documents.regenerated
         asked = dict(report.asked)
         found: dict[str, JobResult] = {}
@@ -179,6 +180,7 @@ class _Syncing:
                 again=any(scope.is_left for scope in scopes),
                 # What was read only in part is not up to date.
                 fresh=behind.isdisjoint(scope.key[:2] for scope in scopes) and error is None,
+                stretched_seconds=stretched(job.host.name, [scope.home for scope in scopes]),
             )
         for name, job in jobs.items():
             # Requests of no list (children, a login, a retry) are counted for the first job of their host.

@@ -361,6 +361,8 @@ class Hooks(Section, frozen=True):
     address: Name = "127.0.0.1"
     max_age_seconds: Positive = 300
     keep_days: Annotated[float, Meta(ge=1, le=365)] = 7
+    poll_interval_seconds: Positive = 1800
+    silent_minutes: Positive = 1440
 
 
 class Log(Section, frozen=True):
@@ -389,7 +391,6 @@ class Config(Section, frozen=True):
 
 
 H = TypeVar("H", bound=Host)
-
 HostTables = Callable[[], Mapping[str, type[Host]]]
 """Returns the shapes of the tables of other forges by name. Called only for a file with a table that is unknown here,
 because finding them takes time that every command would spend."""
@@ -524,18 +525,12 @@ def only_hosts(config: Config, names: Collection[str]) -> Config:
 def only_units(config: Config, units: Collection[tuple[str, str | None]]) -> Config:
     """Return the configuration with only these parts of hosts: single projects, or hosts as a whole (None)."""
     chosen = only_hosts(config, {host for host, _ in units})
-    whole = {host for host, project in units if project is None}
-    return msgspec.structs.replace(
-        chosen,
-        github=tuple(
-            host
-            if host.name in whole
-            else msgspec.structs.replace(
-                host, orgs=(), repos=tuple(repo for repo in host.repos if (host.name, repo.name) in units)
-            )
-            for host in chosen.github
-        ),
-    )
+
+    def part(host: GitHubHost) -> GitHubHost:
+        repos = tuple(repo for repo in host.repos if (host.name, repo.name) in units)
+        return host if (host.name, None) in units else msgspec.structs.replace(host, orgs=(), repos=repos)
+
+    return msgspec.structs.replace(chosen, github=tuple(map(part, chosen.github)))
 
 
 def only_forge(config: Config, kind: str) -> Config:

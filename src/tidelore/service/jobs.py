@@ -31,7 +31,7 @@ from tidelore.core.errors import (
     TideloreError,
 )
 from tidelore.http.limits import Budget, got_no_response
-from tidelore.service.schedule import NEVER, Blame, JobEnd, JobSpec, JobState, Schedule
+from tidelore.service.schedule import NEVER, Blame, JobEnd, JobSpec, JobState, Schedule, bound_of
 from tidelore.store.database.port import Database
 from tidelore.store.work.service_records import BudgetRow, JobRow, keep_jobs, list_jobs, save_budgets, save_jobs
 
@@ -44,6 +44,7 @@ class JobResult(Struct, frozen=True):
 
     `budget` is the rate limit that the source reported, if any. `again`: work is left, and the job continues as soon as
     the others had their turn. `fresh` is False if so much was left that the source is not up to date.
+    `stretched_seconds` is a longer interval until the next run, because webhooks announce changes.
     """
 
     requests: int = 0
@@ -53,6 +54,7 @@ class JobResult(Struct, frozen=True):
     budget: Budget | None = None
     again: bool = False
     fresh: bool = True
+    stretched_seconds: float | None = None
 
 
 RunBatch = Callable[[Sequence[str]], Awaitable[Mapping[str, JobResult]]]
@@ -106,7 +108,8 @@ def is_fatal(error: BaseException) -> bool:
 def ending_of(done: JobResult) -> JobEnd:
     """Convert a result for the schedule."""
     if done.error is None:
-        return JobEnd(done.requests, idle=done.idle, again=done.again, fresh=done.fresh)
+        stretched = done.stretched_seconds
+        return JobEnd(done.requests, idle=done.idle, again=done.again, fresh=done.fresh, stretched_seconds=stretched)
     return replace(failure_of(done.error, done.requests), again=done.again, fresh=done.fresh)
 
 
@@ -210,10 +213,16 @@ def row_of(schedule: Schedule, spec: JobSpec, standing: JobState, now: float, no
         instant(standing.succeeded),
         standing.failures,
         trouble.error if waits and trouble is not None else standing.last_error,
-        spec.staleness_bound_seconds,
+        _bound(spec, standing),
         standing.requests,
         now_ms,
     )
+
+
+def _bound(spec: JobSpec, standing: JobState) -> float | None:
+    if spec.staleness_bound_seconds is None or standing.stretched_seconds is None:
+        return spec.staleness_bound_seconds
+    return max(spec.staleness_bound_seconds, bound_of(standing.stretched_seconds))
 
 
 def standing_of(row: JobRow, now: float, now_ms: int) -> JobState:

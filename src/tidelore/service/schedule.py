@@ -70,6 +70,7 @@ class JobState(Struct, frozen=True):
     failures: int = 0
     last_error: str | None = None
     requests: int = 0
+    stretched_seconds: float | None = None
 
 
 class Trouble(Struct, frozen=True):
@@ -84,7 +85,8 @@ class JobEnd(Struct, frozen=True):
     """How a job ended. Without `blame` it succeeded; an `error` then concerns only a part of its work.
 
     `idle`: there was nothing to do, which gives no information about the source. `again`: work is left, which is not a
-    failure. `fresh` is False if so much was left that the job does not count as succeeded.
+    failure. `fresh` is False if so much was left that the job does not count as succeeded. `stretched_seconds` is the
+    interval until the next run if it is longer than usual.
     """
 
     requests: int = 0
@@ -94,6 +96,7 @@ class JobEnd(Struct, frozen=True):
     idle: bool = False
     again: bool = False
     fresh: bool = True
+    stretched_seconds: float | None = None
 
 
 def next_due(started: float, now: float, interval: float, roll: float) -> float:
@@ -258,9 +261,11 @@ class Schedule:
         started = now if old.started is None else old.started
         # A job woken while it ran runs again at once: this run may have missed the new work.
         woken = old.due < NEVER
-        usual = now + BREATH_SECONDS if ending.again else next_due(started, now, spec.interval_seconds, roll)
+        interval = max(spec.interval_seconds, ending.stretched_seconds or 0.0)
+        usual = now + BREATH_SECONDS if ending.again else next_due(started, now, interval, roll)
         again = max(now, started + spec.rest_seconds) if woken else usual
         old = replace(old, finished=now, requests=old.requests + ending.requests, state="idle")
+        old = replace(old, stretched_seconds=ending.stretched_seconds)
         if ending.blame is None:
             self._standings[name] = self._well(spec, old, ending, now, again, blamed)
         elif ending.blame == "nobody":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import socket
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.situations.service.station import LAB, REPOS, Program, Station, end, free_port, wait_until
+from tests.situations.service.station import LAB, REPOS, Program, Station, Watch, end, free_port, wait_until
 
 from tidelore.core.clock import SystemClock
 from tidelore.core.errors import ConfigError
@@ -232,6 +233,32 @@ def test_a_change_that_no_delivery_announced_is_counted_as_missed_once(post: Sta
         assert count_missed(database, "gitlab", since + LATE_MS + 10_000) == 1
         assert count_missed(database, "gitlab", since + LATE_MS + 20_000) == 0
         assert database.read("SELECT value FROM metric_counters WHERE name = 'lore_hook_missed_total'") == [(1,)]
+
+
+def test_polls_are_stretched_while_webhooks_work_and_not_after_a_missed_change(
+    post: Station, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_HOOKS", SECRET)
+    port = free_port()
+    post.lab(extra='hook_secret_env = "LAB_HOOKS"')
+    post.write(f"[hooks]\nport = {port}\n")
+    poll = "gitlab:gitlab"
+
+    async def story(watch: Watch) -> None:
+        await watch.rounds(poll)
+        item = post.world.gitlab.issue(LAB, 3)
+        sent = sign_gitlab(SECRET, "Issue Hook", hooks.gitlab_payload("item", item), 0)
+        assert await asyncio.to_thread(hooks.post, f"http://127.0.0.1:{port}/hooks/gitlab", sent) == 202
+        await watch.until(lambda: (watch.job(poll).due_at or 0) > now_ms() + 1_000_000, "stretched")
+        assert (watch.job(poll).staleness_bound_seconds or 0) > 3 * 1800
+        assert json.loads((await watch.get("/healthz"))[1])["ok"]
+        with post.database() as database, database.transaction() as tx:
+            tx.execute("UPDATE hook_projects SET missed_at = last_at")
+        watch.control.announce([poll])
+        await watch.rounds(poll)
+        assert (watch.job(poll).staleness_bound_seconds or 0) < 1800
+
+    post.serve(story)
 
 
 def test_a_service_whose_hook_secret_is_missing_does_not_start(post: Station) -> None:

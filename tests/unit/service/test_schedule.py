@@ -402,3 +402,15 @@ def test_a_job_that_is_woken_all_the_time_starts_once_in_its_rest() -> None:
     assert names(schedule, 19.9) == []
     schedule.wake("hooks", 30.0)
     assert names(schedule, 30.0) == ["hooks"]
+
+
+def test_a_stretched_interval_holds_until_the_next_run_says_otherwise() -> None:
+    schedule = scheduled(spec("poll"))
+    run(schedule, "poll", 0.0, JobEnd(1, stretched_seconds=1800.0))
+    assert schedule.due_at("poll") == 1800.0
+    assert schedule.standing("poll").stretched_seconds == 1800.0
+    run(schedule, "poll", 1800.0, JobEnd(1, stretched_seconds=5.0))
+    assert schedule.due_at("poll") == 1860.0, "never shorter than usual"
+    run(schedule, "poll", 1860.0)
+    assert schedule.due_at("poll") == 1920.0
+    assert schedule.standing("poll").stretched_seconds is None

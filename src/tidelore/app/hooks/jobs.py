@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from tidelore.app.feedback_jobs import jobs_to_wake
+from tidelore.app.feedback_jobs import jobs_to_wake, sync_name
 from tidelore.core.config import Host, all_hosts
 from tidelore.core.errors import ConfigError, CredentialsRejected, RateLimited, RemoteTransient, TideloreError
 from tidelore.core.extras import require
@@ -19,7 +19,7 @@ from tidelore.service.jobs import Job, JobResult, sync_error
 from tidelore.service.schedule import JobSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from tidelore.app.wiring import App
     from tidelore.feedback.report import RepoReport
@@ -133,6 +133,29 @@ def covers(host: Host) -> Callable[[ProjectRow], bool]:
     return lambda row: row.configured in names or row.path.startswith(roots)
 
 
+def stretched_interval(app: App) -> Callable[[str, Sequence[ProjectRow | None]], float | None]:
+    """Return a function that gives the interval for polls of some projects of a host, None for the usual one.
+
+    It is longer if the webhooks of all of them work; it is the usual one again when they fall silent or miss a change.
+    """
+    hooked = {host.name for host in hooked_hosts(app)}
+    if not hooked:
+        return lambda _source, _projects: None
+    from tidelore.store.work.hooks import live_projects
+
+    database, settings = app.open_store(), app.config.hooks
+    try:
+        live = live_projects(database, app.clock.now_ms() - round(settings.silent_minutes * 60_000))
+    finally:
+        database.close()
+
+    def interval(source: str, projects: Sequence[ProjectRow | None]) -> float | None:
+        works = source in hooked and projects and all(row is not None and row.id in live for row in projects)
+        return settings.poll_interval_seconds if works else None
+
+    return interval
+
+
 class _Reading:
     """Reads what one host announced."""
 
@@ -140,6 +163,8 @@ class _Reading:
         self._app = replace(app, patience_seconds=PATIENCE_SECONDS)
         self._source = source
         self._embeddings = embeddings
+        host = next(host for host in all_hosts(app.config) if host.name == source)
+        self._polls = tuple(sync_name(host.kind, host.name, unit.project) for unit in host.units)
 
     async def run(self) -> JobResult:
         from tidelore.store.work.hooks import count_missed, give_up_waiting, waiting_projects
@@ -154,7 +179,8 @@ class _Reading:
                 if missed:
                     told = {"event": "hooks_missed", "source": self._source, "missed": missed}
                     _LOG.warning("%s: %d changes were not announced by webhooks", self._source, missed, extra=told)
-                return JobResult(idle=True)
+                # The polls that were stretched find the rest, and their interval is the usual one again.
+                return JobResult(idle=True, wakes=self._polls if missed else ())
         finally:
             database.close()
         result = await self._read(waiting[:MOST_PROJECTS])

@@ -164,6 +164,15 @@ def hooked_projects(database: Database) -> list[HookedProject]:
     ]
 
 
+def live_projects(database: Database, heard_since_ms: int) -> set[int]:
+    """Return the projects whose webhooks work: a delivery came since then, and no change was missed after the last."""
+    rows = database.read(
+        "SELECT project_id FROM hook_projects WHERE last_at >= :since AND last_at > COALESCE(missed_at, 0)",
+        {"since": heard_since_ms},
+    )
+    return {project_id for (project_id,) in rows}
+
+
 def received_ids(database: Database, source: str, ids: Sequence[str]) -> set[str]:
     """Return which of these deliveries were accepted here."""
     rows = database.read(
@@ -188,11 +197,13 @@ def count_missed(database: Database, source: str, now_ms: int) -> int:
         return 0
     with database.transaction() as tx:
         for project_id, since in projects:
-            missed += sum(_unannounced(tx, kind, project_id, since, until) for kind in ("issues", "merge_requests"))
+            own = sum(_unannounced(tx, kind, project_id, since, until) for kind in ("issues", "merge_requests"))
             tx.execute(
-                "UPDATE hook_projects SET checked_until = :until WHERE project_id = :project_id",
-                {"until": until, "project_id": project_id},
+                "UPDATE hook_projects SET checked_until = :until, missed_at = COALESCE(:missed_at, missed_at)"
+                " WHERE project_id = :project_id",
+                {"until": until, "project_id": project_id, "missed_at": now_ms if own else None},
             )
+            missed += own
         add_to_counter(tx, MISSED, {"source": source}, missed)
     return missed
 

@@ -1043,7 +1043,8 @@ CREATE TABLE hook_projects (
     project_id    INTEGER PRIMARY KEY REFERENCES projects (id) ON DELETE CASCADE,
     first_at      INTEGER NOT NULL,                                      -- first delivery
     last_at       INTEGER NOT NULL,                                      -- latest delivery
-    checked_until INTEGER NOT NULL                                       -- changes up to this time were compared with the deliveries
+    checked_until INTEGER NOT NULL,                                      -- changes up to this time were compared with the deliveries
+    missed_at     INTEGER                                                -- when a change was last found that no delivery announced
 ) STRICT;
 
 -- Cursors of forge lists under the names of the founding documents.
