@@ -117,6 +117,22 @@ def test_a_push_that_moves_no_update_time_is_read_after_its_hook(receiving: Rece
     receiving.until(f"{heads}{pushed.iid}", pushed.sha)
 
 
+def test_a_deleted_comment_that_moves_no_update_time_is_gone_after_its_hook(receiving: Receiving) -> None:
+    post = receiving.post
+    HookSender(post.world).github(receiving.url("github"), SECRET)
+    with post.world.lock:
+        comment = post.world.github.comment(REPOS[0], 1, "Soon deleted")
+        post.world.github.comment(REPOS[0], 1, "Stays")
+        post.world.advance(60)
+        post.world.github.create_issue(REPOS[0], "The newest")
+    stored = "SELECT COUNT(*) FROM notes WHERE body IN ('Soon deleted', 'Stays')"
+    receiving.until(stored, 2)
+    wait_until(receiving.is_quiet, receiving.process)
+    with post.world.lock:
+        post.world.github.delete_comment(comment.id)
+    receiving.until(stored, 1)
+
+
 def test_doubled_late_and_disordered_deliveries_are_read_once_and_do_no_harm(receiving: Receiving) -> None:
     post = receiving.post
     item = post.world.gitlab.issue(LAB, 2)
