@@ -23,7 +23,7 @@ from tidelore.core.errors import CredentialsRejected, RateLimited, RemotePermane
 from tidelore.core.model import CommentRecord, MergeRequestRecord, PullRecord, Version, pull_of
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.intake import Tally
-from tidelore.feedback.context import Context, clock_offset_ms, read_context
+from tidelore.feedback.context import Context, clock_offset_ms, pull_name, read_context
 from tidelore.feedback.events import batch_event, interpret, why_ignored
 from tidelore.feedback.lifecycle import (
     HISTORY_REWRITTEN,
@@ -318,7 +318,7 @@ class FeedbackConsumer:
         if found is None:
             return
         if error is not None:
-            found.report.failures[f"#{number}"] = RemoteTransient(error, reason="scan_failed")
+            found.report.failures[pull_name(found.settings, number)] = RemoteTransient(error, reason="scan_failed")
             return
         tracked = tracked_pull_requests.find_tracked(self._database, project_id, number)
         if tracked is not None and tracked.scan_due:
@@ -491,7 +491,7 @@ class FeedbackConsumer:
         found = self.project(project.id)
         if found is not None:
             for one in mirrored_pulls(self._database, project.id):
-                with CatchThreadErrors(found.report, f"#{one.tracked.pr_number}"):
+                with CatchThreadErrors(found.report, pull_name(found.settings, one.tracked.pr_number)):
                     await self._follow_head(session, found, one)
 
     async def conclude(self, session: Session, project: ProjectRow) -> None:
@@ -503,7 +503,7 @@ class FeedbackConsumer:
         for one in mirrored_pulls(self._database, project.id):
             verdict = classify_pull(one.pull, one.tracked.last_seen_head_sha)
             if verdict in TERMINAL and one.is_read:
-                with CatchThreadErrors(found.report, f"#{one.tracked.pr_number}"):
+                with CatchThreadErrors(found.report, pull_name(found.settings, one.tracked.pr_number)):
                     self._end(session, found, one, verdict)
         now = self._clock.now_ms()
         for number in followed_issues.waiting_followups(self._database, project.id):
@@ -548,7 +548,8 @@ class FeedbackConsumer:
             # `move` starts from the status that was checked: another process may have changed it meanwhile.
             move(tx, tracked, status, reason, detail, now)
         found.snapshot = None
-        found.report.moved.append(f"#{tracked.pr_number} {tracked.status} -> {status} ({reason})")
+        name = pull_name(found.settings, tracked.pr_number)
+        found.report.moved.append(f"{name} {tracked.status} -> {status} ({reason})")
         _LOG.info("%s#%d is %s: %s", tracked.repo_full_name, tracked.pr_number, status, detail or reason)
 
 

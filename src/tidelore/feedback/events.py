@@ -19,7 +19,7 @@ from tidelore.core.config import ALLOWED_USERS
 from tidelore.core.content import digest
 from tidelore.core.model import ISSUE_COMMENT, NOTE, CommentRecord, Version
 from tidelore.feedback.commands import Command, authorise, help_text, is_bot, is_command, is_expired, parse_command
-from tidelore.feedback.context import Context, FollowedIssue
+from tidelore.feedback.context import Context, FollowedIssue, pull_name
 from tidelore.feedback.tokens import Intent, ScopeKind, action_token, find_markers, is_same_login, with_marker
 from tidelore.store.work.action_tokens import ActionToken
 from tidelore.store.work.effects import REDIRECT_SOURCE, body_digest
@@ -138,7 +138,7 @@ def _redirect(record: CommentRecord, issue_number: int, pr_number: int, context:
     )
     token = action_token(intent, context.secret)
     who = f"@{record.author} " if record.author else ""
-    name = f"{'#' if context.settings.shares_numbers else '!'}{pr_number}"
+    name = pull_name(context.settings, pr_number)
     said = f"{who}the work on this issue continues in {name}. Please comment there: comments here are not processed."
     body = with_marker(said, token)
     return NewRedirect(issue_number, record.remote_id, token, body, issue_number, answer_below(record))

@@ -166,6 +166,10 @@ class GitLabSource:
         """Return the notes of an issue or a merge request, the newest first."""
         return NoteList(self._client, place, self._per_page)
 
+    def comment_lists(self, remote_id: int, number: int) -> Mapping[str, Pages[CommentRecord]]:
+        """Return all notes of one merge request."""
+        return {"mr_notes": self.answers(AnswerPlace(remote_id, "pr", number))}
+
     async def post_answer(self, place: AnswerPlace, body: str) -> CommentRecord:
         """Write a note, in a discussion if one is given, without retries."""
         return await post_note(self._client, place, body)
