@@ -31,7 +31,7 @@ from tidelore.engine.ledger import Counters
 from tidelore.engine.newest_first import NewestFirstPlan, NewestFirstWalk
 from tidelore.engine.ports import Batch, Lister, ListRequest, Page
 from tidelore.engine.walk import Plan, Walk
-from tidelore.sources.ports import ProjectSource, Resource, TopicSource
+from tidelore.sources.ports import FeedSource, ProjectSource, Resource, TopicSource
 from tidelore.store.mirror.child_writer import reset_watermarks
 from tidelore.store.mirror.comments import CommentTable
 from tidelore.store.mirror.cursors import reset_cursor
@@ -238,6 +238,7 @@ class ListReading(Struct):
             return
         parents = ParentFetcher(self.session, target.source, target.configured, project, family_of)
         if target.is_feed:
+            assert isinstance(target.source, FeedSource), "only sources with feeds have this list"
             comments = CommentTable(target.source.feeds[target.resource])
             feed = target.source.feed(target.resource, project.remote_id)
             to_feed = self._to_horizon(_page_writer(self.session, target, project, comments))

@@ -124,9 +124,6 @@ class GitLabSource:
             keyset=keyset and not by_creation,
         )
 
-    def feed(self, name: str, remote_id: int) -> Lister[CommentRecord]:
-        raise NotImplementedError(f"GitLab has no list of {name} for project {remote_id}")
-
     def children(self, kind: str, resource: str, remote_id: int, parent: Parent) -> Sequence[Pages[ChildRecord]]:
         lists = child_lists(self._client, kind, resource, remote_id, parent.iid, per_page=self._per_page)
         if kind != "discussions":
