@@ -20,7 +20,7 @@ from tidelore.core.model import NOTE, CommentRecord, Item, Version
 from tidelore.engine.ports import Pages
 from tidelore.engine.whole import read_all
 from tidelore.feedback.context import Context, read_context
-from tidelore.feedback.events import event_key, own_tokens, qualifies
+from tidelore.feedback.events import event_key, own_tokens, qualifies, taken_version
 from tidelore.feedback.tokens import find_markers
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.projects import ProjectRow
@@ -140,7 +140,7 @@ def compare(database: Database, project: ProjectRow, settings: RepoSettings, thr
         due = [item for item in within if _is_due(item, context, _signed(database, project, item))]
         surface.qualifying = len(due)
         surface.missing = [
-            Missing(event_key(item.record, _taken(item.record, known)), item)
+            Missing(event_key(item.record, taken_version(item.record, events)), item)
             for item in due
             if not _is_ingested(item.record, known.get(item.record.remote_id, ()), stored.get(item.record.remote_id))
         ]
@@ -191,12 +191,6 @@ def _is_ingested(record: CommentRecord, events: Sequence[EventRow], stored: Vers
     """Return whether a version has an event: same body and time, or the same body if only its time changed since."""
     untouched = stored is not None and stored.digest == body_digest(record.body)
     return any(event.body == record.body and (untouched or event.updated_at == record.updated_at) for event in events)
-
-
-def _taken(record: CommentRecord, known: Mapping[int, Sequence[EventRow]]) -> Version | None:
-    """Return the version that already uses the plain event key of this one, if any: two edits within one second."""
-    same = [event for event in known.get(record.remote_id, ()) if event.updated_at == record.updated_at]
-    return Version(record.remote_id, record.updated_at, body_digest(same[-1].body)) if same else None
 
 
 def _compared_span(database: Database, project: ProjectRow, settings: RepoSettings, number: int) -> tuple[int, float]:

@@ -20,11 +20,11 @@ from msgspec import Struct, field
 from tidelore.core.clock import Clock
 from tidelore.core.config import Config, RepoSettings, feedback_settings
 from tidelore.core.errors import CredentialsRejected, RateLimited, RemotePermanent, RemoteTransient
-from tidelore.core.model import CommentRecord, MergeRequestRecord, PullRecord, Version, pull_of
+from tidelore.core.model import CommentRecord, MergeRequestRecord, PullRecord, pull_of
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.intake import Tally
 from tidelore.feedback.context import Context, clock_offset_ms, pull_name, read_context
-from tidelore.feedback.events import batch_event, interpret, why_ignored
+from tidelore.feedback.events import batch_event, interpret, taken_version, why_ignored
 from tidelore.feedback.lifecycle import (
     HISTORY_REWRITTEN,
     check_step,
@@ -58,13 +58,12 @@ from tidelore.store.work.effects import (
     JudgedComment,
     StoredComment,
     WrittenEffects,
-    body_digest,
     ignored_authors,
     thread_comments,
     with_judged,
     write_effects,
 )
-from tidelore.store.work.events import EventRow, list_events
+from tidelore.store.work.events import list_events
 from tidelore.store.work.project_members import members_read_at, replace_members
 from tidelore.store.work.service_records import add_to_counter
 from tidelore.store.work.session import Session
@@ -470,7 +469,7 @@ class FeedbackConsumer:
                 stored = thread_comments(tx.execute, project.id, number, on=self._number_space(found, "mr"))
                 due = [one for one in stored if (one.record.kind, one.record.remote_id) in missing]
                 events = list_events(self._database, project.id, number)
-                again = [StoredComment(one.note_id, one.record, _taken(one.record, events)) for one in due]
+                again = [StoredComment(one.note_id, one.record, taken_version(one.record, events)) for one in due]
                 return len(self._judge(tx, found, again, self._clock.now_ms()).events)
         finally:
             found.snapshot = usual
@@ -575,16 +574,6 @@ def _comment_by(one: IgnoredAuthor) -> CommentRecord:
         association=one.association,
         on=one.on,
     )
-
-
-def _taken(record: CommentRecord, events: Sequence[EventRow]) -> Version | None:
-    """Return the version that already uses the plain event key of this one, if any: two edits within one second."""
-    same = [
-        event
-        for event in events
-        if (event.kind, event.comment_id, event.updated_at) == (record.kind, record.remote_id, record.updated_at)
-    ]
-    return Version(record.remote_id, record.updated_at, body_digest(same[-1].body)) if same else None
 
 
 def _pull_judging(found: FollowedProject, tracked_id: int) -> Callable[[Transaction], int | None]:

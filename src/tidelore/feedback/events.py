@@ -26,6 +26,7 @@ from tidelore.store.work.effects import REDIRECT_SOURCE, body_digest
 from tidelore.store.work.events import (
     FOLLOWUPS,
     Effect,
+    EventRow,
     IgnoredComment,
     NewCommand,
     NewEvent,
@@ -299,6 +300,16 @@ def _command(record: CommentRecord, command: Command, stored: Version | None, co
     if result is None or answer_key is None:
         return (new,)
     return new, _answer(record, answer_key, result, context)
+
+
+def taken_version(record: CommentRecord, events: Sequence[EventRow]) -> Version | None:
+    """Return the version that already uses the plain event key of this one, if any: two edits within one second."""
+    same = [
+        event
+        for event in events
+        if (event.kind, event.comment_id, event.updated_at) == (record.kind, record.remote_id, record.updated_at)
+    ]
+    return Version(record.remote_id, record.updated_at, body_digest(same[-1].body)) if same else None
 
 
 def _version_name(name: str, record: CommentRecord, stored: Version | None) -> str:
