@@ -85,6 +85,8 @@ def test_an_audit_finds_and_repairs_a_note_without_an_event(desk: Follower) -> N
     desk.world.gitlab.add_note(desk.world.gitlab.create_issue(PROJECT), "Elsewhere.", author="mira")
     assert desk.robot("poll", "gitlab").code == 0
     assert desk.robot("audit", "gitlab").data["events"] is None, "nothing is tracked"
+    # What GitLab writes in her name is not said by her.
+    desk.world.gitlab.edit_merge_request(PROJECT, 1, title="Rename it again", by="mira")
     follow(desk)
     fine = desk.robot("audit", "gitlab").data
     (surface,) = fine["events"]["threads"][0]["surfaces"]
