@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.contract.source_houses import HOUSES, SourceHouse
 from tests.properties.inprocess import Reaper
+from tests.support.deep import deep
 from tests.toy.source import TOY
 
 from tidelore.core.clock import format_instant
@@ -20,7 +21,7 @@ OLD, MOVED, NEW = (1, 2, 3), (4, 5), (6, 7, 8)
 """Issues from before the horizon, those of them that were commented since, and those that were opened since."""
 
 
-@pytest.fixture(params=sorted(HOUSES))
+@pytest.fixture(params=["github", "gitlab", deep("toy")])
 def house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SourceHouse]:
     """Issues of ten weeks, and a horizon in their midst: `horizon` is that instant."""
     shape = HOUSES[request.param]
@@ -119,6 +120,7 @@ def test_an_earlier_horizon_reads_what_is_missing_and_none_reads_the_rest(house:
     assert house.count_requests(house.sync) == house.quiet_requests
 
 
+@pytest.mark.deep
 def test_an_earlier_horizon_is_read_to_its_end_although_the_process_dies_again_and_again(house: SourceHouse) -> None:
     settle(house)
     set_since(house, "")

@@ -44,7 +44,7 @@ HORIZONS = (
         file="engine/cursor.py",
         before="        return Cursor(census=cursor.census, horizon=wanted), ()\n",
         after="        return replace(cursor, horizon=wanted), gaps\n",
-        test=f"{_LOWERED}[toy]",
+        test=f"{_LOWERED}[gitlab]",
         why="The list would be read from its watermark on, and never show the older items.",
     ),
     Mutant(

@@ -13,6 +13,7 @@ from tests.properties.audit import compare
 from tests.properties.inprocess import PROJECT, House, Reaper, scratch
 from tests.properties.test_github_histories import KINDS, begin
 from tests.situations.github.house import REPO, GitHubHouse
+from tests.support.deep import deep
 
 from tidelore.app.mirroring import audit
 from tidelore.core.clock import format_instant, parse_instant
@@ -69,7 +70,7 @@ def verify_github(house: GitHubHouse, horizon: int) -> None:
     assert house.audit().differences == []
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, deep(1)])
 def test_a_repository_with_a_horizon_is_whole_from_there_on_and_lowering_it_reads_the_rest(seed: int) -> None:
     check_github(seed)
 
@@ -112,7 +113,7 @@ def check_gitlab(seed: int) -> None:
         compare(house, exact=True)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, deep(1)])
 def test_a_project_with_a_horizon_is_whole_from_there_on_and_lowering_it_reads_the_rest(seed: int) -> None:
     check_gitlab(seed)
 
