@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from tests.databases.migrated_file import lay_out
@@ -45,6 +46,8 @@ class SourceHouse:
     quiet_requests: int
     """How many requests a run makes if nothing has happened."""
     projects_key = "projects"
+    host_keys: Mapping[str, Any] = MappingProxyType({})
+    """More keys of the host's table."""
 
     def __init__(self, folder: Path, per_page: int = 3) -> None:
         self.world = World(seed=11)
@@ -99,7 +102,7 @@ class SourceHouse:
         return {
             "http": {"per_page": self.per_page, "max_retries": 1},
             "sync": {**quiet, **sync},
-            self.kind: [{"name": "there", "base_url": base_url, self.projects_key: [PROJECT]}],
+            self.kind: [{"name": "there", "base_url": base_url, self.projects_key: [PROJECT], **self.host_keys}],
         }
 
     def config(self) -> Config:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tests.databases.feedback_rows import followup_comments
 from tests.databases.feedback_samples import NOW, REPO, add_events, comment, everything, followed, repository
 from tests.databases.racing import race
+from tests.support.deep import gate_cases
 
 from tidelore.core.errors import LockHeld, NotFound
 from tidelore.store.database.port import Database
@@ -221,6 +222,7 @@ database.close()
 """
 
 
+@gate_cases(1)
 def test_concurrent_processes_never_lease_two_events_of_one_thread(
     database: Database, project: ProjectRow, address: str
 ) -> None:
@@ -229,6 +231,7 @@ def test_concurrent_processes_never_lease_two_events_of_one_thread(
     assert Counter(line.split()[1] for line in found) == Counter(map(str, range(20)))
 
 
+@gate_cases(1)
 def test_concurrent_processes_handle_every_event_once(database: Database, project: ProjectRow, address: str) -> None:
     add_events(database, project, [comment(number * 10 + n, number, 1 + n) for number in range(8) for n in range(10)])
     found = [line for output in race(3, PREPARE, UNTIL_ALL_IS_DONE, [address]) for line in output.splitlines()]

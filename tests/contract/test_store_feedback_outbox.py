@@ -9,6 +9,7 @@ import pytest
 from tests.databases.feedback_rows import read_action_token
 from tests.databases.feedback_samples import NOW, REPO, TOKEN, comment, repository
 from tests.databases.racing import race
+from tests.support.deep import gate_cases
 
 from tidelore.core.errors import IntegrityError, LockHeld, NotFound
 from tidelore.store.database.port import Database, Transaction
@@ -237,6 +238,7 @@ database.close()
 """
 
 
+@gate_cases(1)
 def test_each_reply_is_claimed_by_one_of_several_concurrent_processes(
     database: Database, project: ProjectRow, address: str
 ) -> None:

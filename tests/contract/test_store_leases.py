@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 from tests.databases.racing import race
 from tests.databases.samples import add_project
+from tests.support.deep import gate_cases
 from tests.support.manual_clock import ManualClock
 
 from tidelore.core.errors import LeaseLost, LockHeld
@@ -170,6 +171,7 @@ def _winners(crowd: list[Database], clock: ManualClock) -> list[Lease]:
     return won
 
 
+@gate_cases(1)
 def test_one_of_many_racing_processes_gets_the_lease(database: Database, address: str) -> None:
     prepare = """
 from tidelore.core.clock import SystemClock

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from tests.contract.source_houses import PROJECT, ToyHouse
+from tests.support.deep import gate_cases
 from tests.support.fork_server import fork_script
 from tests.toy.source import TOY, ToyHost
 
@@ -250,6 +251,7 @@ def test_a_host_without_a_token_is_closed_and_named_in_the_error(
     ("seam", "visit"),
     [(Seam.AFTER_FETCH, 2), (Seam.INSIDE_COMMIT, 2), (Seam.AFTER_COMMIT, 4), (Seam.BEFORE_FINISH, 1)],
 )
+@gate_cases(2)
 def test_a_killed_process_loses_nothing_and_the_next_one_completes_the_copy(
     tmp_path: Path, seam: Seam, visit: int
 ) -> None:

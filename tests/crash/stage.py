@@ -23,7 +23,7 @@ from tests.properties.offspring import compare_children
 from tests.support.fork_server import ForkedProcess, fork_lore, fork_script
 
 from tidelore.engine.crashpoint import Seam
-from tidelore.engine.cursor import Window, decode_window
+from tidelore.engine.cursor import Window, decode
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.check import check_database
@@ -271,7 +271,7 @@ class Stage:
     def windows(self) -> list[Window]:
         """The windows that were being read, one for each scope that stands inside one."""
         rows = self.rows("SELECT reading FROM cursors WHERE reading IS NOT NULL")
-        return [window for (text,) in rows if (window := decode_window(text)) is not None]
+        return [window for (text,) in rows if (window := decode(text, Window)) is not None]
 
     def truth(self, resource: Kind) -> dict[tuple[str, int], dict[str, Any]]:
         """What the forge shows now, by project and id."""

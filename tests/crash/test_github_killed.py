@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.crash.stage import Stage, open_stage
 from tests.situations.github.truth import differences
+from tests.support.deep import gate_cases
 
 from tidelore.engine.crashpoint import Seam
 from tidelore.store.mirror.check import check_database
@@ -45,6 +46,7 @@ def stage(dialect: str, request: pytest.FixtureRequest, tmp_path: Path) -> Itera
 
 
 @pytest.mark.parametrize("seam", [Seam.AFTER_FETCH, Seam.INSIDE_COMMIT, Seam.AFTER_COMMIT])
+@gate_cases(1)
 def test_a_mirrored_repository_is_whole_after_a_process_was_killed_again_and_again(stage: Stage, seam: Seam) -> None:
     for visit in VISITS:
         assert stage.lore_killed_at(seam, visit, *COMMAND).code == -signal.SIGKILL, visit

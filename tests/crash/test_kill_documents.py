@@ -185,6 +185,7 @@ def lay_the_ground(stage: Stage, before: Before) -> None:
         change_the_world(stage.world)
 
 
+@pytest.mark.deep
 def test_an_undisturbed_sync_builds_and_embeds_only_changed_documents(
     uninterrupted: Callable[[Before], Work],
 ) -> None:
@@ -239,6 +240,7 @@ def test_a_sync_killed_at_every_commit_still_counts_all_work(
 
 
 @pytest.mark.parametrize("seam", [Seam.BEFORE_COMMIT, Seam.AFTER_COMMIT])
+@gate_cases(1)
 def test_chunks_of_changed_settings_are_all_replaced_despite_a_kill(
     staged: Callable[[str, Before], Stage], seam: Seam
 ) -> None:
@@ -252,6 +254,7 @@ def test_chunks_of_changed_settings_are_all_replaced_despite_a_kill(
 
 
 @pytest.mark.parametrize("stage_of_the_run", [Seam.DOCUMENTS, Seam.LEASE_RELEASED])
+@gate_cases(1)
 def test_an_interrupted_run_counts_the_documents_and_vectors_made_before(
     staged: Callable[[str, Before], Stage], stage_of_the_run: Seam
 ) -> None:

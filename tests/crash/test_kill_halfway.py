@@ -14,6 +14,7 @@ from tidelore.engine.crashpoint import Seam
 ITEMS = 120
 
 
+@pytest.mark.deep
 def test_after_a_kill_half_way_the_next_run_reads_the_rest_plus_one_page_per_scope(
     dialect: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

@@ -87,7 +87,7 @@ def test_every_seam_has_kill_points_and_is_visited_often_enough(
 
 
 @pytest.mark.parametrize(("dialect", "seam", "place"), REDUCED)
-@gate_cases(9)
+@gate_cases(6)
 def test_a_run_killed_at_a_seam_continues_where_it_stopped(
     staged: Callable[[str], Stage],
     uninterrupted: Callable[[Kind], Uninterrupted],
@@ -99,6 +99,7 @@ def test_a_run_killed_at_a_seam_continues_where_it_stopped(
 
 
 @pytest.mark.parametrize("seam", [Seam.AFTER_FETCH, Seam.AFTER_COMMIT])
+@gate_cases(1)
 def test_changes_made_while_the_process_was_dead_are_found(
     staged: Callable[[str], Stage], uninterrupted: Callable[[Kind], Uninterrupted], seam: Seam
 ) -> None:
@@ -149,6 +150,7 @@ def test_a_run_killed_repeatedly_still_completes_the_copy(staged: Callable[[str]
 
 @pytest.mark.parametrize("place", ["first", "last"])
 @pytest.mark.parametrize("seam", [Seam.AFTER_FETCH, Seam.INSIDE_COMMIT])
+@gate_cases(2)
 def test_a_verification_killed_half_way_tombstones_only_deleted_items(
     sqlite_stage: Stage, seam: Seam, place: str
 ) -> None:

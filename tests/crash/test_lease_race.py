@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.crash.stage import Process, Stage, wait_until
-from tests.support.deep import deep
+from tests.support.deep import deep, gate_cases
 
 from tidelore.core.clock import SystemClock
 from tidelore_world.wire import Request
@@ -100,6 +100,7 @@ def paused_after(stage: Stage, requests: int) -> Process:
 
 
 @pytest.mark.parametrize("requests", [1, 8], ids=["looking-up", "walking"])
+@gate_cases(1)
 def test_a_process_that_resumes_without_its_lease_writes_nothing_more(stage: Stage, requests: int) -> None:
     sleeper = paused_after(stage, requests)
     assert stage.lore(*COMMAND, "--force").code == 0
@@ -130,6 +131,7 @@ def test_a_process_suspended_beyond_the_lease_timeout_reports_lease_lost(stage: 
 
 
 @pytest.mark.parametrize(("minutes", "code"), [(9, 3), (11, 0)])
+@gate_cases(1)
 def test_a_holder_on_another_host_keeps_the_lease_until_its_heartbeat_is_stale(
     stage: Stage, minutes: int, code: int
 ) -> None:

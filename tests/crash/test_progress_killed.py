@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import signal
 
+import pytest
 from tests.crash.stage import Process, Stage, wait_until
 
 SOME_PROGRESS = "SELECT 1 FROM sync_runs WHERE progress_done > 0"
 PROGRESS = "SELECT status, progress_done, progress_total, progress_note, requests FROM sync_runs ORDER BY id LIMIT 1"
 
 
+@pytest.mark.deep
 def test_a_killed_run_is_listed_with_its_last_progress(stage: Stage) -> None:
     stage.server.latency_seconds = 0.05
     process = stage.start("sync", "--no-embed")

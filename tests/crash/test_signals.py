@@ -6,6 +6,7 @@ import signal
 
 import pytest
 from tests.crash.stage import Ended, Stage
+from tests.support.deep import gate_cases
 
 COMMAND = ("ingest", "--type", "issues")
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -38,6 +39,7 @@ def test_an_interrupted_run_is_closed_as_cancelled_and_releases_the_lease(sqlite
 
 
 @pytest.mark.parametrize("number", SIGNALS)
+@gate_cases(1)
 def test_the_run_after_an_interrupted_one_completes_the_copy(stage: Stage, number: int) -> None:
     assert interrupt(stage, number).code == 130
     stored = stage.payloads()

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from tests.crash.stage import Ended, Process, wait_until
 from tests.properties.effort import is_deep
+from tests.support.deep import gate_cases
 
 from tidelore.core.clock import SystemClock, format_instant
 from tidelore.store.database.opening import open_database
@@ -108,6 +109,7 @@ def living(world: World, seed: int) -> Iterator[None]:
 @pytest.mark.parametrize(
     "path", ["/subscribe", "/xrpc/network.bsky.jetstream.subscribeEvents"], ids=["first", "second"]
 )
+@gate_cases(1)
 def test_a_stream_killed_repeatedly_loses_and_duplicates_nothing(
     migrated_sqlite_address: str, tmp_path: Path, path: str
 ) -> None:

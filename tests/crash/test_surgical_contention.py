@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 import pytest
 from tests.crash.stage import PROJECTS, Ended, Stage, open_stage, wait_until
 from tests.databases.samples import TABLES
+from tests.support.deep import gate_cases
 
 from tidelore.engine.crashpoint import Seam
 from tidelore_world.gitlab.state import Kind
@@ -236,6 +237,7 @@ WITHOUT_LEASE: list[tuple[Case, str]] = [
 
 
 @pytest.mark.parametrize(("case", "phase"), [WITHOUT_LEASE[1], WITHOUT_LEASE[3]], ids=name_of)
+@gate_cases(1)
 def test_a_normal_sync_gets_the_lease_while_a_surgical_one_does_not_hold_it(
     staged: Callable[..., Stage], case: Case, phase: str
 ) -> None:

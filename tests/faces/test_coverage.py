@@ -58,3 +58,22 @@ def test_open_starts_the_browser_with_the_page_of_any_item(desk: Desk, monkeypat
     compare("open", desk.robot("open", f"{LEDGER}#2", "--print").data)
     assert desk.robot("open", "!999").code == 6
     assert desk.robot("open", "2", "-p", LEDGER, "--print").code == 0
+
+
+def test_coverage_status_and_doctor_say_from_when_on_a_project_is_mirrored(desk: Desk) -> None:
+    whole = desk.config.read_text()
+    desk.config.write_text(whole.replace("[[gitlab]]", '[[gitlab]]\nmirror_since = "2025-12-31"'))
+    assert desk.run("ingest", "--type", "issues").code == 0
+    found = desk.robot("coverage").data
+    compare("coverage", found)
+    since = {(one["project"], one["list"]): one.get("since") for one in found["lists"]}
+    assert since[LEDGER, "gitlab.issues"] == "2025-12-31T00:00:00.000Z"
+    assert "yes since 2025-12-31" in desk.run("coverage").out
+    assert ", since 2025-12-31" in desk.run("sync-status").out
+    assert "complete, since 2025-12-31" in desk.run("cursors", "list").out
+    assert "items updated since 2025-12-31" in desk.run("doctor").out
+    desk.config.write_text(whole.replace("[[gitlab]]", '[[gitlab]]\nmirror_since = "soon"'))
+    refused = desk.robot("sync")
+    assert refused.code == 2
+    assert "gitlab[0].mirror_since: could not parse 'soon'" in refused.document["error"]["message"]
+    assert '"365d"' in refused.document["error"]["fix"]

@@ -170,6 +170,7 @@ def test_embedding_takes_no_lease(desk: Desk) -> None:
         lease.release()
 
 
+@pytest.mark.deep
 def test_after_a_kill_while_embedding_the_next_run_embeds_the_rest(desk: Desk) -> None:
     desk.run("sync", "--no-embed")
     argv = ["embed", "--config", str(desk.config), "--db", str(desk.db)]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.faces.following import Follower
+from tests.faces.test_documented_shapes import compare
 
 from tidelore.core.clock import SystemClock
 from tidelore_world.server import serve
@@ -70,3 +71,97 @@ def test_sync_derives_events_of_gitlab_and_answers_commands_where_feedback_is_co
     assert [one["status"] for one in done["sent"]] == ["observed"]
     again = desk.robot("sync", "--no-embed").data["polled"]["gitlab"]
     assert (again["repos"][0]["effects"]["events"], again["commands"], again["sent"]) == (0, [], [])
+
+
+def follow(desk: Follower) -> None:
+    """Merge request 1 is tracked, and a note on it is an event."""
+    assert desk.robot("feedback", "track", "--repo", PROJECT, "--pr", "1").code == 0
+    desk.world.gitlab.add_note(desk.world.gitlab.merge_request(PROJECT, 1), "Why?", author="mira")
+    assert desk.robot("poll", "gitlab").data["repos"][0]["effects"]["events"] == 1
+
+
+def test_an_audit_finds_and_repairs_a_note_without_an_event(desk: Follower) -> None:
+    # The issue has the number of the merge request, and says nothing about it.
+    desk.world.gitlab.add_note(desk.world.gitlab.create_issue(PROJECT), "Elsewhere.", author="mira")
+    assert desk.robot("poll", "gitlab").code == 0
+    assert desk.robot("audit", "gitlab").data["events"] is None, "nothing is tracked"
+    # What GitLab writes in her name is not said by her.
+    desk.world.gitlab.edit_merge_request(PROJECT, 1, title="Rename it again", by="mira")
+    follow(desk)
+    fine = desk.robot("audit", "gitlab").data
+    (surface,) = fine["events"]["threads"][0]["surfaces"]
+    assert (surface["surface"], surface["qualifying"], surface["missing"]) == ("mr_notes", 1, 0)
+    desk.query("DELETE FROM feedback_events")
+    lost = desk.robot("audit", "gitlab")
+    assert (lost.code, lost.document["error"]["code"]) == (8, "INTEGRITY")
+    assert "lore audit gitlab --repair" in lost.document["error"]["fix"]
+    assert [line.split()[1] for line in desk.run("audit", "gitlab").out.splitlines() if line.startswith("missing")] == [
+        f"{PROJECT}!1"
+    ]
+    mended = desk.robot("audit", "gitlab", "--repair").data
+    assert mended["events"]["repair"] == {"found": 1, "mended": 1}
+    assert desk.query("SELECT body FROM feedback_events") == [("Why?",)]
+    compare("audit", fine, lost.document["data"], mended)
+
+
+def test_a_rejected_event_is_handed_out_again_and_blocks_in_the_end(desk: Follower) -> None:
+    desk.config.write_text(
+        desk.config.read_text().replace("[http]", "handler_backoff_seconds = 0\nhandler_max_attempts = 2\n[http]")
+    )
+    follow(desk)
+    for attempt in (1, 2):
+        event = desk.robot("feedback", "next", "--pr", f"{PROJECT}!1").data["event"]
+        rejected = desk.robot("feedback", "nack", str(event["id"]), "--error", "cannot answer that").data["event"]
+        assert (rejected["attempts"], rejected["last_error"]) == (attempt, "cannot answer that")
+    shown = desk.robot("feedback", "show", "--pr", "1").data
+    assert shown["pull"]["status"] == "blocked"
+    assert f"{PROJECT}!1" in desk.run("feedback", "blocked", "list").out
+
+
+def test_a_closed_merge_request_is_resumed_when_it_was_reopened(desk: Follower) -> None:
+    follow(desk)
+    gitlab = desk.world.gitlab
+    assert desk.robot("feedback", "resume", "--pr", "1").document["error"]["message"].startswith(f"{PROJECT}!1 is ")
+    gitlab.close_merge_request(PROJECT, 1, by="mira")
+    assert desk.robot("poll", "gitlab").data["repos"][0]["moved"] == [
+        "!1 awaiting_feedback -> closed (closed on the remote)"
+    ]
+    refused = desk.robot("feedback", "resume", "--pr", "1")
+    assert (refused.code, refused.document["error"]["message"]) == (2, f"{PROJECT}!1 is closed")
+    gitlab.add_note(gitlab.merge_request(PROJECT, 1), "While it was closed.", author="mira")
+    gitlab.reopen_merge_request(PROJECT, 1, by="mira")
+    resumed = desk.robot("feedback", "resume", "--pr", "1").data
+    assert resumed["pull"]["status"] == "awaiting_feedback"
+    gitlab.add_note(gitlab.merge_request(PROJECT, 1), "Go on.", author="mira")
+    assert desk.robot("poll", "gitlab").code == 0
+    assert [body for (body,) in desk.query("SELECT body FROM feedback_events ORDER BY id")] == [
+        "Why?",
+        "While it was closed.",
+        "Go on.",
+    ]
+    gitlab.merge_merge_request(PROJECT, 1, by="mira")
+    assert desk.robot("poll", "gitlab").code == 0
+    ended = desk.robot("feedback", "resume", "--pr", "1")
+    assert (ended.code, ended.document["error"]["message"]) == (2, f"{PROJECT}!1 is merged")
+
+
+def test_a_full_poll_reads_every_tracked_thread_from_the_beginning(desk: Follower) -> None:
+    follow(desk)
+    desk.query("DELETE FROM discussions")
+    assert desk.robot("poll", "gitlab").data["repos"][0]["effects"]["events"] == 0
+    assert desk.query("SELECT COUNT(*) FROM notes") == [(0,)]
+    full = desk.robot("poll", "gitlab", "--full").data["repos"][0]
+    assert (full["effects"]["events"], full["failures"]) == (0, []), "its event is stored already"
+    assert desk.query("SELECT body FROM notes WHERE is_system = 0") == [("Why?",)]
+
+
+def test_retry_in_a_note_names_merge_requests_and_issues_as_gitlab_does(desk: Follower) -> None:
+    desk.config.write_text(desk.config.read_text().replace("[http]", 'operator_logins = ["mira"]\n[http]'))
+    issue = desk.world.gitlab.create_issue(PROJECT)
+    desk.world.gitlab.create_merge_request(PROJECT, author="robin")
+    assert desk.robot("feedback", "track", "--repo", PROJECT, "--pr", "2", "--issue", str(issue.iid)).code == 0
+    request = desk.world.gitlab.merge_request(PROJECT, 2)
+    desk.world.gitlab.add_note(request, f"/lore retry issue={issue.iid}", author="mira")
+    (done,) = desk.robot("poll", "gitlab").data["commands"]
+    assert done["status"] == "applied"
+    assert "pending events of #1, !2 are delivered" in [n for home in request.discussions for n in home.notes][-1].body

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.faces.desk import CONSOLE, LEDGER, Desk
+from tests.support.deep import gate_cases
 
 CURSOR = {
     "source",
@@ -229,6 +230,7 @@ def test_an_ambiguous_cursor_is_refused(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("mode", [[], ["--robot"]])
+@gate_cases(1)
 def test_a_cursor_reset_needs_a_confirmation(desk: Desk, mode: list[str]) -> None:
     desk.ingested()
     before = desk.robot("cursors", "list").data

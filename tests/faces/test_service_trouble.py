@@ -155,6 +155,7 @@ def read_from(desk: Desk, copy: Path, *words: str) -> Outcome:
     return Outcome(process.wait(), out, err)
 
 
+@pytest.mark.deep
 def test_after_a_full_disk_the_service_completes_the_copy_once_there_is_space(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()

@@ -56,6 +56,7 @@ def test_progress_is_drawn_on_stderr_and_the_report_on_stdout(desk: Desk) -> Non
 
 
 @pytest.mark.parametrize("flag", ["--quiet", "--robot"])
+@gate_cases(1)
 def test_no_progress_is_drawn_with_quiet(desk: Desk, flag: str) -> None:
     code, out, shown = on_a_terminal(desk.arguments("ingest", "--type", "issues", flag))
     assert (code, shown) == (0, "")

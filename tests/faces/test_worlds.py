@@ -158,6 +158,7 @@ def demonstration() -> dict[str, Any]:
     return data
 
 
+@pytest.mark.deep
 def test_the_demo_has_a_robot_report(demonstration: dict[str, Any]) -> None:
     data = demonstration
     assert data["seed"] == 11

@@ -14,6 +14,69 @@ _THREADS = "tests/situations/github/test_threads.py"
 _STOPPED = "tests/situations/github/test_interruptions.py"
 _CHANGE = f"{_COSTS}::test_one_change_costs_a_fixed_number_of_requests_and_the_next_run_is_quiet"
 
+HORIZON = "horizon"
+_SINCE = "tests/contract/test_mirror_since.py"
+_LOWERED = f"{_SINCE}::test_an_earlier_horizon_reads_what_is_missing_and_none_reads_the_rest"
+_FOUND = f"{_SINCE}::test_an_item_that_is_older_but_was_updated_since_is_missing_to_an_audit_and_found_by_a_scrub"
+
+HORIZONS = (
+    Mutant(
+        name="horizon-compared-with-the-creation",
+        invariant=HORIZON,
+        file="engine/intake.py",
+        before="            if item.version.updated_at >= horizon:\n",
+        after="            if item.at >= horizon:\n",
+        test=f"{_FOUND}[gitlab]",
+        why="In order of creation an old item that moved since would never be found.",
+    ),
+    Mutant(
+        name="audit-compares-the-horizon-with-the-creation",
+        invariant=HORIZON,
+        file="sync/audit.py",
+        before="if key in stored or item.version.updated_at >= horizon}\n",
+        after="if key in stored or item.at >= horizon}\n",
+        test=f"{_FOUND}[github]",
+        why="An audit would not miss an old item that moved since.",
+    ),
+    Mutant(
+        name="position-kept-when-the-horizon-is-lowered",
+        invariant=HORIZON,
+        file="engine/cursor.py",
+        before="        return Cursor(census=cursor.census, horizon=wanted), ()\n",
+        after="        return replace(cursor, horizon=wanted), gaps\n",
+        test=f"{_LOWERED}[gitlab]",
+        why="The list would be read from its watermark on, and never show the older items.",
+    ),
+    Mutant(
+        name="list-started-over-when-the-horizon-is-raised",
+        invariant=HORIZON,
+        file="engine/cursor.py",
+        before="    if wanted < cursor.horizon:\n",
+        after="    if wanted != cursor.horizon:\n",
+        test=f"{_SINCE}::test_a_later_horizon_deletes_nothing_and_starts_nothing_over[gitlab]",
+        why="A horizon that is a duration would start every list over each day.",
+    ),
+    Mutant(
+        name="newest-first-list-read-past-its-horizon",
+        invariant=HORIZON,
+        file="engine/newest_first.py",
+        before="        floor = max(self._intake.now_ms() - self._plan.lookback_ms, cursor.horizon)\n",
+        after="        floor = self._intake.now_ms() - self._plan.lookback_ms\n",
+        test="tests/unit/engine/test_newest_first.py::test_a_first_walk_stops_at_the_horizon",
+        why="The first sync would read the whole list, and throw most of it away.",
+    ),
+    Mutant(
+        name="older-comments-left-to-the-feeds",
+        invariant=HORIZON,
+        file="store/mirror/comments.py",
+        before='        " AND (p.created_at >= :horizon OR child_sync.fetched_for IS NOT NULL)"\n',
+        after='        " AND (p.created_at >= :horizon OR 1 = 1)"\n',
+        test="tests/situations/github/test_mirror_since.py"
+        "::test_a_pull_request_that_moved_since_the_horizon_has_its_older_comments_too[sqlite]",
+        why="The feeds begin at the horizon, so review comments from before it would be missing.",
+    ),
+)
+
 MUTANTS = (
     Mutant(
         name="comments-settled-though-the-count-differs",
@@ -57,7 +120,7 @@ MUTANTS = (
         file="engine/newest_first.py",
         before="""        known = None if below else cursor.validator
         first, cursor = None, replace(cursor, validator=None)
-        floor = self._intake.now_ms() - self._plan.lookback_ms
+        floor = max(self._intake.now_ms() - self._plan.lookback_ms, cursor.horizon)
         spans = [open_head(cursor.watermark, below, floor), *below]
         limit, spent = max(self._plan.max_pages, LEAST_PAGES), 0
         guard, opened_at = PageGuard(), None
@@ -67,7 +130,7 @@ MUTANTS = (
 """,
         after="""        known = cursor.validator
         first = None
-        floor = self._intake.now_ms() - self._plan.lookback_ms
+        floor = max(self._intake.now_ms() - self._plan.lookback_ms, cursor.horizon)
         spans = [open_head(cursor.watermark, below, floor), *below]
         limit, spent = max(self._plan.max_pages, LEAST_PAGES), 0
         guard, opened_at = PageGuard(), None

@@ -19,6 +19,7 @@ from tests.mutants import (
 from tests.mutants.mutant import Mutant, Promise
 
 _HISTORIES = "tests/properties/test_histories.py::test_the_copy_equals_the_server_after_any_history"
+_HORIZONS = "tests/properties/test_horizons.py"
 _KILLED = "tests/crash/test_kill_matrix.py::test_a_run_killed_at_a_seam_continues_where_it_stopped"
 
 _TELLING = "tests/crash/test_kill_documents.py::test_a_sync_killed_at_every_document_and_vector_seam_continues"
@@ -223,6 +224,13 @@ PROMISES = (
         ),
     ),
     Promise(
+        mirroring.HORIZON,
+        (
+            f"{_HORIZONS}::test_a_repository_with_a_horizon_is_whole_from_there_on_and_lowering_it_reads_the_rest",
+            f"{_HORIZONS}::test_a_project_with_a_horizon_is_whole_from_there_on_and_lowering_it_reads_the_rest",
+        ),
+    ),
+    Promise(
         mirroring.FEEDS,
         (
             f"{mirroring.HISTORIES}::test_the_copy_of_a_repository_equals_the_server_after_a_random_history",
@@ -256,6 +264,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *posting.MUTANTS,
     *sharing.MUTANTS,
     *mirroring.MUTANTS,
+    *mirroring.HORIZONS,
     *showing.MUTANTS,
     *announcing.MUTANTS,
 )

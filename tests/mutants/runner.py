@@ -61,7 +61,7 @@ def run_tests(copy: Path, *tests: str, patience: float = PATIENCE_SECONDS) -> Ou
     words = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "tests.mutants.witness"]
     # What steers the run we are part of (its workers, its depth) must not steer the child.
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "TIDELORE_"))}
-    environ |= {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "400"}
+    environ |= {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "400", "TIDELORE_MUTANT": "1"}
     started = time.monotonic()
     child = subprocess.Popen(
         [*words, *tests],

@@ -110,7 +110,7 @@ IDENTITY = (
         name="strict-tuple-filter",
         invariant="3",
         file="engine/intake.py",
-        before="        found = sort_out(page.items, stored)\n",
+        before="        found = sort_out(page.items, stored, cursor.horizon)\n",
         after="""        mark = self.store.load().watermark
         found = sort_out([item for item in page.items if mark is None or item.position > mark], stored)
 """,
@@ -130,8 +130,8 @@ IDENTITY = (
         name="overlap-ignored",
         invariant="3",
         file="engine/window.py",
-        before="    since = max(cursor.watermark.at - overlap_ms, 0)\n",
-        after="    since = cursor.watermark.at\n",
+        before="    since = max(start - overlap_ms, 0)\n",
+        after="    since = start\n",
         test=f"{SITUATIONS}::test_a_lower_id_edited_in_the_watermarks_own_second_is_ingested",
         why="What the server committed a moment late lies before the watermark, for ever.",
     ),
@@ -246,7 +246,7 @@ COST = (
         name="every-poll-reads-from-the-beginning",
         invariant="9",
         file="engine/window.py",
-        before="    if cursor.watermark is None:\n",
+        before="    if cursor.watermark is None and not start:\n",
         after="    if order is not None:\n",
         test="tests/situations/test_cost.py::test_a_poll_costs_one_request_per_list_for_a_history_of_any_length[200]",
         why="Correct, and ever more expensive.",

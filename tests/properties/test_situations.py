@@ -101,6 +101,7 @@ def test_an_edit_that_keeps_its_own_millisecond_is_ingested(tmp_path: Path) -> N
         kept.check()
 
 
+@pytest.mark.deep
 def test_250_items_sharing_one_instant_cost_at_most_4_requests_when_nothing_changed(tmp_path: Path) -> None:
     """Three pages, and one request of verification: all requests of the run are counted."""
     house = House(tmp_path)

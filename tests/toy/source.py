@@ -13,7 +13,7 @@ from tests.toy.transform import transform_board
 from tidelore.core.clock import Clock
 from tidelore.core.config import Name, ProjectHost, Variable
 from tidelore.core.errors import CredentialsMissing, TideloreError
-from tidelore.core.model import ChildRecord, CommentRecord, ListedRecord, ProjectRecord, StatusRecord
+from tidelore.core.model import ChildRecord, ListedRecord, ProjectRecord, StatusRecord
 from tidelore.engine.ports import Lister, Pages, Parent
 from tidelore.http.client import bearer
 from tidelore.sources.credentials import find_token
@@ -77,9 +77,6 @@ class ToySource:
         backfill: bool = False,
     ) -> Lister[ListedRecord]:
         return TicketList(self._client, remote_id, self._per_page, by_creation=by_creation)
-
-    def feed(self, name: str, remote_id: int) -> Lister[CommentRecord]:
-        raise NotImplementedError(f"no list of {name} for board {remote_id}")
 
     def children(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
@@ -10,13 +11,14 @@ from msgspec.structs import replace
 from tidelore.app import mirroring
 from tidelore.app.accounts import audit_accounts, poll_accounts
 from tidelore.app.answers import Instant, copy_fields, instant, means
-from tidelore.app.feedback_polling import AuditOutcome, audit_github
+from tidelore.app.feedback_polling import AuditOutcome, audit_feedback
 from tidelore.app.mirroring import audit, mirror
 from tidelore.app.reports import MirrorRun, ReportedError, mirror_run, reported_error
 from tidelore.app.wiring import App, run_until_signalled
 from tidelore.core.config import forge_hosts, only_forge
-from tidelore.core.errors import TideloreError
+from tidelore.core.errors import ConfigError, NotFound, TideloreError
 from tidelore.core.progress import OnProgress, Progress
+from tidelore.feedback.repositories import ConfiguredRepo, choose_repos
 
 if TYPE_CHECKING:
     from tidelore.feedback.audit import RepoAudit, SurfaceAudit, ThreadAudit
@@ -91,57 +93,62 @@ class Comparison(Struct, frozen=True, kw_only=True):
     differences: list[FoundDifference]
     unread: list[UnreadList]
     repair: Annotated[Repair | None, means("null, or what --repair did")] = None
+    events: Annotated[
+        ComparedEvents | None, means("gitlab: the comparison of events; null without tracked merge requests")
+    ] = None
 
 
 class ComparedRepo(Struct, frozen=True, kw_only=True):
     """The comparison of one repository."""
 
-    source: Annotated[str, means("github: the configured host")]
-    repo: Annotated[str, means("github: the repository")]
-    threads: Annotated[int, means("github: how many pull requests of it were compared")]
-    error: Annotated[ReportedError | None, means("github: null, or why it could not be read")]
+    source: Annotated[str, means("events: the configured host")]
+    repo: Annotated[str, means("events: the repository or project")]
+    threads: Annotated[int, means("events: how many pull requests of it were compared")]
+    error: Annotated[ReportedError | None, means("events: null, or why it could not be read")]
 
 
 class CommentCounts(Struct, frozen=True, kw_only=True):
     """How many comments of a list are events."""
 
-    comments: Annotated[int, means("github: comments there")]
-    qualifying: Annotated[int, means("github: how many of them must be events")]
-    ingested: Annotated[int, means("github: how many of those are")]
-    missing: Annotated[int, means("github: how many are not")]
-    gone: Annotated[int, means("github: events whose comment was deleted")]
-    unreadable: Annotated[int, means("github: comments that could not be parsed")]
+    comments: Annotated[int, means("events: comments there")]
+    qualifying: Annotated[int, means("events: how many of them must be events")]
+    ingested: Annotated[int, means("events: how many of those are")]
+    missing: Annotated[int, means("events: how many are not")]
+    gone: Annotated[int, means("events: events whose comment was deleted")]
+    unreadable: Annotated[int, means("events: comments that could not be parsed")]
 
 
 class ComparedSurface(CommentCounts, frozen=True, kw_only=True):
     """The comparison of one list of a thread."""
 
-    surface: Annotated[str, means("github: pr_issue_comments, pr_review_comments or pr_review_summaries")]
+    surface: Annotated[str, means("events: pr_issue_comments, pr_review_comments, pr_review_summaries or mr_notes")]
 
 
 class ComparedThread(Struct, frozen=True, kw_only=True):
     """The comparison of one pull request."""
 
-    repo: Annotated[str, means("github: the repository")]
-    pr_number: Annotated[int, means("github: the pull request")]
-    error: Annotated[ReportedError | None, means("github: null, or why it could not be read whole")]
+    reference: Annotated[str, means("events: the same as a reference: owner/repo#12 or group/project!12")]
+    repo: Annotated[str, means("events: the repository or project")]
+    pr_number: Annotated[int, means("events: the pull request or merge request")]
+    error: Annotated[ReportedError | None, means("events: null, or why it could not be read whole")]
     surfaces: list[ComparedSurface]
 
 
 class GoneEvent(Struct, frozen=True, kw_only=True):
     """An event whose comment was deleted."""
 
-    repo: Annotated[str, means("github: the repository")]
-    pr_number: Annotated[int, means("github: the pull request")]
-    surface: Annotated[str, means("github: the list")]
-    event_key: Annotated[str, means("github: the key of the event")]
+    reference: Annotated[str, means("events: the same as a reference: owner/repo#12 or group/project!12")]
+    repo: Annotated[str, means("events: the repository or project")]
+    pr_number: Annotated[int, means("events: the pull request or merge request")]
+    surface: Annotated[str, means("events: the list")]
+    event_key: Annotated[str, means("events: the key of the event")]
 
 
 class MissingEvent(GoneEvent, frozen=True, kw_only=True):
     """A comment without an event; `event_key` is the key the event would have."""
 
-    author: Annotated[str | None, means("github: who wrote it")]
-    url: Annotated[str | None, means("github: its web address")]
+    author: Annotated[str | None, means("events: who wrote it")]
+    url: Annotated[str | None, means("events: its web address")]
 
 
 class EventRepair(Struct, frozen=True, kw_only=True):
@@ -151,8 +158,8 @@ class EventRepair(Struct, frozen=True, kw_only=True):
     mended: Annotated[int, means("number of corrected differences")]
 
 
-class EventComparison(Struct, frozen=True, kw_only=True):
-    """The answer of `lore audit github`."""
+class ComparedEvents(Struct, frozen=True, kw_only=True):
+    """The comparison of events with the comments on the server."""
 
     requests: Annotated[int, means("requests sent for the comparison, including retries")]
     seconds: Annotated[float, means("duration of the comparison")]
@@ -161,7 +168,6 @@ class EventComparison(Struct, frozen=True, kw_only=True):
     missing: list[MissingEvent]
     gone: list[GoneEvent]
     repair: Annotated[EventRepair | None, means("null, or what --repair did")] = None
-    mirrored: Annotated[Comparison | None, means("github: the comparison of mirrored repositories, or null")] = None
 
     def totals(self, surface: str | None = None) -> CommentCounts:
         """Return the counts of all threads, of one list if given."""
@@ -169,6 +175,12 @@ class EventComparison(Struct, frozen=True, kw_only=True):
         return CommentCounts(
             **{name: sum(getattr(one, name) for one in found) for name in CommentCounts.__struct_fields__}
         )
+
+
+class EventComparison(ComparedEvents, frozen=True, kw_only=True):
+    """The answer of `lore audit github`."""
+
+    mirrored: Annotated[Comparison | None, means("github: the comparison of mirrored repositories, or null")] = None
 
 
 def scrub(
@@ -252,32 +264,53 @@ def audit_repositories(
     app: App, repo: str | None, on_progress: OnProgress, *, repair: bool = False, force: bool = False
 ) -> tuple[EventComparison, TideloreError | None]:
     """Compare mirrored repositories and events with GitHub, and repair if asked; also return the error."""
-    events, error = audit_events(app, repo, on_progress, repair=repair, force=force)
+    places = choose_repos(app.config, repo, "github")
+    found, error = audit_events(app, "github", places, on_progress, repair=repair, force=force)
     if not forge_hosts(only_forge(app.config, "github")):
-        return events, error
+        return copy_fields(EventComparison, found, mirrored=None), error
     mirrored, difference = audit_projects(app, "github", repo, on_progress, repair=repair, force=force)
-    return replace(events, mirrored=mirrored), difference or error
+    return copy_fields(EventComparison, found, mirrored=mirrored), difference or error
+
+
+def audit_mirror(
+    app: App, forge: str, project: str | None, on_progress: OnProgress, *, repair: bool = False, force: bool = False
+) -> tuple[Comparison, TideloreError | None]:
+    """Compare projects of a forge and the events of tracked merge requests, and repair; also return the error."""
+    compared, difference = audit_projects(app, forge, project, on_progress, repair=repair, force=force)
+    try:
+        places = choose_repos(app.config, project, forge)
+    except (ConfigError, NotFound):
+        # Only projects that are configured by name can be followed.
+        return compared, difference
+    events, error = audit_events(app, forge, places, on_progress, repair=repair, force=force)
+    return replace(compared, events=events if events.threads else None), difference or error
 
 
 def audit_events(
-    app: App, repo: str | None, on_progress: OnProgress, *, repair: bool = False, force: bool = False
-) -> tuple[EventComparison, TideloreError | None]:
-    """Compare events with the comments on GitHub, and add missing ones if asked; also return the error."""
+    app: App,
+    forge: str,
+    places: Sequence[ConfiguredRepo],
+    on_progress: OnProgress,
+    *,
+    repair: bool = False,
+    force: bool = False,
+) -> tuple[ComparedEvents, TideloreError | None]:
+    """Compare events with the comments on the server, and add missing ones if asked; also return the error."""
     from tidelore.feedback.audit import audit_error
 
     def on_thread(name: str, done: int, total: int) -> None:
         on_progress(Progress(name, "threads", done, total, f"{done:,} of {total:,}"))
 
-    work = audit_github(app, repo, repair=repair, force=force, on_thread=on_thread)
+    work = audit_feedback(app, places, repair=repair, force=force, on_thread=on_thread)
     outcome = run_until_signalled(work, "nothing was lost")
-    return _events(outcome), audit_error(outcome.report)
+    return _events(outcome), audit_error(outcome.report, forge)
 
 
-def _events(outcome: AuditOutcome) -> EventComparison:
+def _events(outcome: AuditOutcome) -> ComparedEvents:
     report = outcome.report
     threads = [(repo, thread) for repo in report.repos for thread in repo.threads]
     lists = [(repo, thread, one) for repo, thread in threads for one in thread.surfaces]
-    return EventComparison(
+    return ComparedEvents(
         requests=report.requests,
         seconds=round(report.seconds, 3),
         repos=[
@@ -287,6 +320,7 @@ def _events(outcome: AuditOutcome) -> EventComparison:
         threads=[_thread(repo, thread) for repo, thread in threads],
         missing=[
             MissingEvent(
+                reference=_reference(repo, thread),
                 repo=repo.repo,
                 pr_number=thread.number,
                 surface=one.surface,
@@ -298,7 +332,13 @@ def _events(outcome: AuditOutcome) -> EventComparison:
             for found in one.missing
         ],
         gone=[
-            GoneEvent(repo=repo.repo, pr_number=thread.number, surface=one.surface, event_key=key)
+            GoneEvent(
+                reference=_reference(repo, thread),
+                repo=repo.repo,
+                pr_number=thread.number,
+                surface=one.surface,
+                event_key=key,
+            )
             for repo, thread, one in lists
             for key in one.gone
         ],
@@ -308,11 +348,16 @@ def _events(outcome: AuditOutcome) -> EventComparison:
 
 def _thread(repo: RepoAudit, thread: ThreadAudit) -> ComparedThread:
     return ComparedThread(
+        reference=_reference(repo, thread),
         repo=repo.repo,
         pr_number=thread.number,
         error=reported_error(thread.error),
         surfaces=[_surface(one) for one in thread.surfaces],
     )
+
+
+def _reference(repo: RepoAudit, thread: ThreadAudit) -> str:
+    return f"{repo.repo}{repo.sign}{thread.number}"
 
 
 def _surface(one: SurfaceAudit) -> ComparedSurface:

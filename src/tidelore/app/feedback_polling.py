@@ -18,6 +18,7 @@ from tidelore.app.sources import Hub, open_hub
 from tidelore.app.wiring import App, open_consumer, run_until_signalled
 from tidelore.core.errors import RemoteError, RemoteTransient, TideloreError
 from tidelore.core.progress import OnProgress, Progress, silent
+from tidelore.feedback.context import pull_name
 from tidelore.feedback.repositories import ConfiguredRepo, choose_repos, expects_feedback
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.runs import count_later_requests
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from tidelore.feedback.consumer import FeedbackConsumer
     from tidelore.feedback.report import FeedbackPollReport, RepoReport
     from tidelore.store.work.events import EventRow
+    from tidelore.store.work.tracked_pull_requests import TrackedPr
     from tidelore.sync.report import RunReport
 
 
@@ -368,55 +370,67 @@ class AuditOutcome(Struct):
     mended: int | None = None
 
 
-async def audit_github(
+async def audit_feedback(
     app: App,
-    repo: str | None,
+    places: Sequence[ConfiguredRepo],
     *,
     repair: bool = False,
     force: bool = False,
     on_thread: Callable[[str, int, int], None] = lambda _repo, _done, _total: None,
 ) -> AuditOutcome:
-    """Scan every tracked thread and compare; with `repair`, ingest what is missing and compare again."""
-    from tidelore.feedback.audit import FeedbackAuditReport, RepoAudit
+    """Scan every tracked thread and compare; with `repair`, ingest what is missing and compare again.
+
+    A project that is only mirrored costs no request.
+    """
+    from tidelore.feedback.audit import FeedbackAuditReport, RepoAudit, followed
 
     began = app.clock.monotonic()
     report = FeedbackAuditReport()
-    async with open_hub(app, choose_repos(app.config, repo, "github"), create=False) as hub:
+    compared: list[tuple[ConfiguredRepo, ProjectRow, RepoAudit]] = []
+    async with open_hub(app, places, create=False) as hub:
         for place in hub.places:
             project = hub.known(place)
-            found = RepoAudit(place.host.name, place.name if project is None else project.path)
+            pulls = [] if project is None else followed(hub.database, project, place.settings, app.clock.now_ms())
+            if not pulls and not expects_feedback(place.host):
+                continue
+            path = place.name if project is None else project.path
+            found = RepoAudit(place.host.name, path, pull_name(place.settings, 0)[0], error=hub.source(place).closed)
             report.repos.append(found)
-            found.error = hub.source(place).closed
             if project is not None and found.error is None:
-                await _audit_repo(hub, place, project, found, on_thread)
+                compared.append((place, project, found))
+                await _audit_repo(hub, place, project, found, pulls, on_thread)
         outcome = AuditOutcome(report, report.missing)
         if repair and report.missing:
-            outcome.mended = await _mend(hub, report, force=force)
+            outcome.mended = await _mend(hub, compared, force=force)
         report.requests, report.seconds = hub.count.total, app.clock.monotonic() - began
     return outcome
 
 
 async def _audit_repo(
-    hub: Hub, place: ConfiguredRepo, project: ProjectRow, found: RepoAudit, on_thread: Callable[[str, int, int], None]
+    hub: Hub,
+    place: ConfiguredRepo,
+    project: ProjectRow,
+    found: RepoAudit,
+    pulls: Sequence[TrackedPr],
+    on_thread: Callable[[str, int, int], None],
 ) -> None:
     from tidelore.core.errors import CredentialsRejected, RateLimited
-    from tidelore.feedback.audit import ThreadAudit, ThreadSource, compare, followed, scan
+    from tidelore.feedback.audit import ThreadAudit, ThreadSource, compare, scan
     from tidelore.store.mirror.projects import check_identity
 
-    try:
-        record = await hub.source(place).resolve(project.path)
-        check_identity(project, record.remote_id)
-    except RemoteError as error:
-        found.error = error
-        return
-    pulls = followed(hub.database, project, place.settings, hub.app.clock.now_ms())
+    source = hub.source(place)
+    if source.owns_names:
+        try:
+            check_identity(project, (await source.resolve(project.path)).remote_id)
+        except RemoteError as error:
+            found.error = error
+            return
     for place_in_line, pull in enumerate(pulls):
         thread = ThreadAudit(pull.pr_number)
         found.threads.append(thread)
         on_thread(found.repo, place_in_line, len(pulls))
         try:
-            source = hub.source(place)
-            assert isinstance(source, ThreadSource), "only GitHub is audited thread by thread"
+            assert isinstance(source, ThreadSource), "every source of feedback can be read thread by thread"
             thread.surfaces = await scan(source, project.remote_id, pull.pr_number)
         except (CredentialsRejected, RateLimited) as error:
             found.error = error
@@ -427,7 +441,7 @@ async def _audit_repo(
         compare(hub.database, project, place.settings, thread)
 
 
-async def _mend(hub: Hub, report: FeedbackAuditReport, *, force: bool) -> int:
+async def _mend(hub: Hub, compared: Sequence[tuple[ConfiguredRepo, ProjectRow, RepoAudit]], *, force: bool) -> int:
     """Read threads with missing events again, and judge their comments once more; return how many events were made."""
     from tidelore.feedback.audit import SURFACES, compare
     from tidelore.feedback.consumer import FeedbackConsumer
@@ -436,14 +450,13 @@ async def _mend(hub: Hub, report: FeedbackAuditReport, *, force: bool) -> int:
     from tidelore.sync.children import scan_threads
 
     app, mended = hub.app, 0
-    shop = Workshop(hub.database, app.config, app.clock, app.seam, "lore audit github --repair")
+    shop = Workshop(hub.database, app.config, app.clock, app.seam, "lore audit --repair")
     signing_secret(hub.database, app.clock.now_ms())
     consumer = FeedbackConsumer(hub.database, app.config, app.clock, hub.sources)
     async with open_session(shop, force=force, note="events found missing by an audit") as session:
         session.consumer = consumer
-        for place, found in zip(hub.places, report.repos, strict=True):
-            project = hub.known(place)
-            for thread in found.threads if project is not None else ():
+        for place, project, found in compared:
+            for thread in found.threads:
                 missing = {
                     (SURFACES[surface.surface], one.item.record.remote_id)
                     for surface in thread.surfaces
@@ -451,7 +464,6 @@ async def _mend(hub: Hub, report: FeedbackAuditReport, *, force: bool) -> int:
                 }
                 if not missing:
                     continue
-                assert project is not None
                 before = _count_events(consumer, project)
                 await scan_threads(session, hub.source(place), project, [thread.number], consumer)
                 consumer.mend(session, project, thread.number, missing)

@@ -12,6 +12,7 @@ from tidelore.app.sources import find_followed, open_hub
 from tidelore.app.wiring import App, run_until_signalled
 from tidelore.core.config import Config, feedback_settings
 from tidelore.core.errors import NotFound, RemoteNotFound, UserError
+from tidelore.feedback.context import pull_name
 from tidelore.feedback.lifecycle import Lifecycle
 from tidelore.feedback.repositories import ConfiguredRepo, choose_repo, parse_thread
 from tidelore.store.database.port import Database
@@ -265,7 +266,7 @@ def show_pull(app: App, repo: str | None, pr: str) -> ShownPull:
         row = tracked.find_tracked(database, project.id, number)
         if row is None:
             raise NotFound(
-                f"{project.path}#{number} is not tracked",
+                f"{project.path}{pull_name(place.settings, number)} is not tracked",
                 fix=f"follow it with: lore feedback track --repo {project.path} --pr {number}",
                 number=number,
             )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tidelore.app.reading.own_logins import remember_login
 from tidelore.app.wiring import App
+from tidelore.core.clock import format_instant
 from tidelore.core.config import all_hosts, forge_hosts
 from tidelore.core.errors import NotFound, TideloreError
 from tidelore.store.mirror.projects import ProjectRow, list_projects
@@ -212,7 +213,7 @@ async def audit(
         targets = await _find_targets(app, project, RESOURCES, count, stack)
         # Of a repository of which only followed items are stored, events are compared instead.
         whole = [target for target in targets if not target.followed]
-        report = await run.audit(database, app.config, whole, on_progress)
+        report = await run.audit(database, app.config, whole, app.clock, on_progress)
     report.requests, report.seconds = count.total, app.clock.monotonic() - started
     return report
 
@@ -268,8 +269,15 @@ async def diagnose(app: App) -> list[Finding]:
     findings: list[Finding] = []
     for host in all_hosts(app.config):
         check, remember = _identity_check(app, host.name), partial(remember_login, app, host.name)
-        findings += await examine(open_host(host, wiring), host, check, remember)
+        findings += await examine(open_host(host, wiring), host, check, remember, partial(_since, app, host.name))
     return findings
+
+
+def _since(app: App, source: str, configured: str) -> str:
+    from tidelore.sync.projects import horizon_of
+
+    horizon = horizon_of(app.config, source, configured, app.clock)
+    return format_instant(horizon)[:10] if horizon else ""
 
 
 def _identity_check(app: App, source: str) -> Callable[[str, int], None]:

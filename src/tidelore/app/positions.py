@@ -44,6 +44,9 @@ class ReadingPosition(Struct, frozen=True, kw_only=True):
     watermark_at: Annotated[Instant | None, means("time up to which the list is complete, or null")]
     watermark_id: Annotated[str | None, means("the item at the watermark")]
     complete: Annotated[bool, means("whether the first read is complete")]
+    horizon_at: Annotated[
+        Instant | None, means("older items, by their last update, are not stored (`mirror_since`); null for none")
+    ]
     gaps: Annotated[int, means("known gaps")]
     polled_at: Annotated[Instant | None, means("last read, by the local clock")]
     verified_at: Annotated[Instant | None, means("last verification, by the server's clock")]

@@ -12,11 +12,12 @@ import click
 from tidelore.app.auditing import (
     VERDICTS,
     CommentCounts,
+    ComparedEvents,
     ComparedList,
     Comparison,
     EventComparison,
     audit_followed,
-    audit_projects,
+    audit_mirror,
     audit_repositories,
     scrub,
 )
@@ -90,11 +91,12 @@ def audit_command(ctx: click.Context, /, source: str, project: str | None, **wan
         if source == "bluesky":
             found, error = audit_followed(app, project, on_progress, repair=repair, force=force)
         else:
-            found, error = audit_projects(app, source, project, on_progress, repair=repair, force=force)
-    return Output(found, _lines(found, limit), error)
+            found, error = audit_mirror(app, source, project, on_progress, repair=repair, force=force)
+    lines = _event_lines(found.events, limit) if found.events is not None else []
+    return Output(found, [*_lines(found, limit), *lines], error)
 
 
-def _event_lines(found: EventComparison, limit: int, *, shadow: bool) -> list[str]:
+def _event_lines(found: ComparedEvents, limit: int, *, shadow: bool = False) -> list[str]:
     lines = []
     if found.repair is not None:
         lines.append(f"Repaired: {plural(found.repair.mended, 'event')} added of {found.repair.found:,} missing")
@@ -102,7 +104,7 @@ def _event_lines(found: EventComparison, limit: int, *, shadow: bool) -> list[st
         told = repo.error.message if repo.error is not None else plural(repo.threads, "thread") + " compared"
         lines.append(f"{repo.repo}: {told}")
         lines += [
-            f"  #{thread.pr_number} could not be read: {thread.error.message}"
+            f"  {thread.reference} could not be read: {thread.error.message}"
             for thread in found.threads
             if thread.error is not None and thread.repo == repo.repo
         ]
@@ -122,9 +124,9 @@ def _event_lines(found: EventComparison, limit: int, *, shadow: bool) -> list[st
     return lines
 
 
-def _listed(found: EventComparison, limit: int) -> list[str]:
-    rows = [["missing", f"{one.repo}#{one.pr_number}", one.event_key] for one in found.missing]
-    rows += [["gone", f"{one.repo}#{one.pr_number}", one.event_key] for one in found.gone]
+def _listed(found: ComparedEvents, limit: int) -> list[str]:
+    rows = [["missing", one.reference, one.event_key] for one in found.missing]
+    rows += [["gone", one.reference, one.event_key] for one in found.gone]
     lines = table(["VERDICT", "THREAD", "EVENT KEY"], rows[:limit], always_headings=True) if rows[:limit] else []
     if len(rows) > limit:
         lines.append(f"... and {len(rows) - limit:,} more; use --limit or --robot to see more")

@@ -116,7 +116,7 @@ def _repo_lines(found: PolledRepo) -> list[str]:
     lines = [f"{found.repo}: {', '.join(parts)}"]
     lines += [f"  {ignored.text}" for ignored in found.ignored]
     lines += [f"  {step}" for step in found.moved]
-    lines += [f"  #{number}: tracking started by rule" for number in found.tracked]
+    lines += [f"  {number}: tracking started by rule" for number in found.tracked]
     if found.unfinished:
         lines.append(f"  {plural(found.unfinished, 'list')} not fully read yet; the next poll continues")
     return lines + [f"  {failure.where} could not be read: {failure.message}" for failure in found.failures]

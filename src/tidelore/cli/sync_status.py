@@ -53,7 +53,7 @@ def cursor_table(cursors: list[ReadingPosition]) -> list[str]:
             cursor.surface,
             f"{cursor.account} {cursor.scope}" if cursor.account else cursor.place,
             _second(cursor.watermark_at) or "(empty)",
-            "complete" if cursor.complete else "first sync running",
+            f"{'complete' if cursor.complete else 'first sync running'}{_since(cursor)}",
             ago(cursor.polled_at),
             _second(cursor.verified_at) or "not yet",
         ]
@@ -122,7 +122,7 @@ def _project(status: SyncStatus, lists: Sequence[ReadingPosition]) -> list[str]:
     rows = [
         [
             _words(cursor.surface),
-            _second(cursor.watermark_at) or "(empty)",
+            f"{_second(cursor.watermark_at) or '(empty)'}{_since(cursor)}",
             ago(cursor.polled_at),
             (_second(cursor.verified_at) or "not yet") if cursor.complete else "first read",
         ]
@@ -178,6 +178,11 @@ def _runs(runs: Sequence[ListedRun]) -> list[str]:
 def _words(name: str) -> str:
     """Return the last part of a name in words: `gitlab.merge_requests` is `merge requests`."""
     return name.rpartition(".")[2].replace("_", " ")
+
+
+def _since(cursor: ReadingPosition) -> str:
+    """Return from when on a list is mirrored; empty if it is mirrored from its beginning."""
+    return "" if cursor.horizon_at is None else f", since {(instant(cursor.horizon_at) or '')[:10]}"
 
 
 def _second(instant_ms: int | None) -> str | None:

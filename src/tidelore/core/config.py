@@ -95,6 +95,7 @@ class ProjectOverride(Section, frozen=True):
     fetch_resource_events: bool | None = None
     fetch_mr_closes_issues: bool | None = None
     fetch_mr_diffs: bool | None = None
+    mirror_since: str | None = None
 
 
 class ForgeHost(Struct, frozen=True):
@@ -134,6 +135,7 @@ class Host(Section, frozen=True):
     login: str = ""
     include_archived: bool = False
     hook_secret_env: Variable = ""
+    mirror_since: str = ""
 
     @property
     def configured(self) -> tuple[str, ...]:
@@ -241,6 +243,7 @@ class GitHubRepo(Section, frozen=True):
     event_lease_seconds: Positive | None = None
     settle_write_seconds: NotNegative | None = None
     mirror: Literal["all", "followed"] | None = None
+    mirror_since: str | None = None
 
 
 class GitHubHost(FeedbackHost, frozen=True):
@@ -294,6 +297,7 @@ class RepoSettings(Struct, frozen=True, kw_only=True):
     poll_interval_seconds: float = 60
     fetch: Literal["auto", "repo", "thread"] = "repo"
     mirror: Literal["all", "followed"] = "all"
+    mirror_since: str = ""
     shares_numbers: bool = False
     incremental: bool
     shadow_sample: float
@@ -558,7 +562,7 @@ def sync_settings(config: Config, source: str, project: str) -> Sync:
         for entry in overrides
         if entry.project == project
         for name in entry.__struct_fields__
-        if name != "project" and (value := getattr(entry, name)) is not None
+        if name in Sync.__struct_fields__ and (value := getattr(entry, name)) is not None
     }
     return msgspec.structs.replace(config.sync, **laid_over)
 

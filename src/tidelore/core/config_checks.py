@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from tidelore.core.errors import ConfigError
+from tidelore.core.errors import ConfigError, UserError
+from tidelore.core.references import parse_horizon
 
 if TYPE_CHECKING:
     from tidelore.core.config import GitHubHost, Host, ProjectHost
@@ -46,6 +47,7 @@ def check_hosts(listed: Sequence[Host], file: str) -> None:
         names[name] = where
     for where, host in hosts:
         host.check(where, file)
+        check_since(host, where, file)
 
 
 def check_overrides(host: ProjectHost, where: str, file: str) -> None:
@@ -69,6 +71,20 @@ def check_overrides(host: ProjectHost, where: str, file: str) -> None:
                 key=key,
             )
         seen[entry.project] = f"{where}[{index}]"
+
+
+def check_since(host: Host, where: str, file: str) -> None:
+    """Reject a horizon that cannot be parsed, of a host or of one of its projects."""
+    entries: list[tuple[str, str | None]] = [(where, host.mirror_since)]
+    for table in ("overrides", "repos"):
+        entries += [(f"{where}.{table}[{at}]", one.mirror_since) for at, one in enumerate(getattr(host, table, ()))]
+    for place, text in entries:
+        if text:
+            try:
+                parse_horizon(text, 0)
+            except UserError as error:
+                key = f"{place}.mirror_since"
+                raise ConfigError(f"{file}: {key}: {error.message}", fix=error.fix, file=file, key=key) from None
 
 
 def check_repos(host: GitHubHost, where: str, file: str) -> None:

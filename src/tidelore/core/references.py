@@ -69,6 +69,26 @@ def parse_since(text: str, now_ms: int) -> int:
         ) from None
 
 
+def parse_horizon(text: str, now_ms: int) -> int:
+    """Parse from when on items are mirrored: a date, a timestamp, or days or weeks before today; 0 for an empty text.
+
+    A duration begins at midnight (UTC), so that it means the same instant all day. Raises UserError for other texts.
+    """
+    if not text:
+        return 0
+    try:
+        if re.fullmatch(r"\d{1,6}[mh]", text):
+            raise UserError("minutes and hours make no horizon")
+        found = parse_since(text, now_ms)
+    except UserError:
+        raise UserError(
+            f"could not parse {text!r} as a date or a duration",
+            fix='use a date ("2025-01-01"), a timestamp with an offset, or days or weeks before today ("365d", "52w")',
+        ) from None
+    day = _UNITS_MS["d"]
+    return found - found % day if re.fullmatch(_DURATION, text) else found
+
+
 Kind = Literal["issue", "mr"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 SIGNS: dict[Kind, str] = {"issue": "#", "mr": "!"}

@@ -6,12 +6,16 @@ invalid cursor is replaced by `now - safe backfill`, never by 'latest'.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tidelore.core.model import Position, RemoteId
+
+P = TypeVar("P", bound=Struct)
 
 SKEW_MS = 5 * 60 * 1000
 """How far a remote timestamp may be in the future before it is ignored."""
@@ -78,7 +82,11 @@ class LogPosition(Struct, frozen=True, omit_defaults=True):
 
 
 class Cursor(Struct, frozen=True):
-    """The durable position of one scope: `window` for walks by update time or id, `log` for walks by key."""
+    """The durable position of one scope: `window` for walks by update time or id, `log` for walks by key.
+
+    `horizon` is how far into the past the list is read: items last updated before it are left out, unless they are
+    stored already. 0 means everything.
+    """
 
     watermark: Position | None = None
     window: Window | None = None
@@ -86,6 +94,22 @@ class Cursor(Struct, frozen=True):
     complete: bool = False
     census: Census = Census()
     log: LogPosition | None = None
+    horizon: int = 0
+
+
+def move_horizon(cursor: Cursor, gaps: Sequence[Gap], wanted: int) -> tuple[Cursor, Sequence[Gap]] | None:
+    """Return the position and its gaps for another horizon, or None if they stay as they are.
+
+    An earlier horizon starts the list over, which is how the older items are found. A later one only shortens the first
+    reading of a list: what was read before is kept, and stays complete.
+    """
+    if wanted < cursor.horizon:
+        return Cursor(census=cursor.census, horizon=wanted), ()
+    behind = cursor.watermark is None or cursor.watermark.at < wanted
+    if wanted == cursor.horizon or cursor.complete or not behind:
+        return None
+    started = replace(cursor, watermark=None, window=None, validator=None, horizon=wanted)
+    return started, [*gaps[:-1], *(replace(gap, floor=wanted) for gap in gaps[-1:])]
 
 
 def forward(current: Position | None, candidate: Position | None) -> Position | None:
@@ -123,44 +147,14 @@ def parse_id(text: str) -> RemoteId:
     return int(text) if text.isascii() and text.isdecimal() else text
 
 
-def encode_census(census: Census) -> str:
-    """Serialise a census."""
-    return msgspec.json.encode(census).decode()
+def encode(part: Struct | None) -> str | None:
+    """Serialise a part of a cursor: a window, a census or a log position."""
+    return None if part is None else msgspec.json.encode(part).decode()
 
 
-def decode_census(text: str) -> Census:
-    """Parse a stored census. An unreadable one starts over, which only costs requests."""
+def decode(text: str | None, shape: type[P]) -> P | None:
+    """Parse a part of a cursor, or return None. A part only saves work, so an unreadable one is dropped."""
     try:
-        return msgspec.json.decode(text, type=Census)
-    except msgspec.DecodeError:
-        return Census()
-
-
-def encode_log(position: LogPosition | None) -> str | None:
-    """Serialise a log position."""
-    return None if position is None else msgspec.json.encode(position).decode()
-
-
-def decode_log(text: str | None) -> LogPosition | None:
-    """Parse a stored log position, or return None: without one the list is read from its beginning."""
-    if not text:
-        return None
-    try:
-        return msgspec.json.decode(text, type=LogPosition)
-    except msgspec.DecodeError:
-        return None
-
-
-def encode_window(window: Window | None) -> str | None:
-    """Serialise a window."""
-    return None if window is None else msgspec.json.encode(window).decode()
-
-
-def decode_window(text: str | None) -> Window | None:
-    """Parse a stored window, or return None: a window only saves work, so an unreadable one is dropped."""
-    if not text:
-        return None
-    try:
-        return msgspec.json.decode(text, type=Window)
+        return msgspec.json.decode(text, type=shape) if text else None
     except msgspec.DecodeError:
         return None

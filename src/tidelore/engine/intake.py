@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tidelore.core.errors import RemoteError
 from tidelore.core.model import Item, Rejected, RemoteId, Version
@@ -51,8 +52,11 @@ class Sorted(Struct, Generic[R], frozen=True):
     stale: int
 
 
-def sort_out(items: Sequence[Item[R]], stored: Mapping[RemoteId, Version]) -> Sorted[R]:
-    """Classify items as created, changed, replayed or stale. An older version must never replace a newer one."""
+def sort_out(items: Sequence[Item[R]], stored: Mapping[RemoteId, Version], horizon: int = 0) -> Sorted[R]:
+    """Classify items as created, changed, replayed or stale. An older version must never replace a newer one.
+
+    What is not stored and was last updated before the horizon is left out.
+    """
     newest: dict[RemoteId, Item[R]] = {}
     replayed = stale = 0
     for item in items:
@@ -67,7 +71,8 @@ def sort_out(items: Sequence[Item[R]], stored: Mapping[RemoteId, Version]) -> So
     for item in newest.values():
         known = stored.get(item.version.id)
         if known is None:
-            created.append(item)
+            if item.version.updated_at >= horizon:
+                created.append(item)
         elif known == item.version:
             replayed += 1
         elif item.version.updated_at < known.updated_at:
@@ -103,7 +108,7 @@ class Intake(Generic[R]):
         _LOG.warning("cursor_invalid: %s", reason, extra={"event": "cursor_invalid"})
         self.store.set_aside(reason)
         self.tally.cursor_reset = reason
-        return backfilled(self.now_ms(), safe_backfill_ms)
+        return replace(backfilled(self.now_ms(), safe_backfill_ms), horizon=cursor.horizon)
 
     def take(
         self,
@@ -115,7 +120,7 @@ class Intake(Generic[R]):
     ) -> None:
         """Commit the new items of a page together with the cursor that covers it."""
         stored = self.store.stored([item.version.id for item in page.items]) if page.items else {}
-        found = sort_out(page.items, stored)
+        found = sort_out(page.items, stored, cursor.horizon)
         self.seam(Seam.BEFORE_COMMIT)
         self.store.commit(Batch([*found.created, *found.changed], cursor, page.rejected, gaps, released, gone))
         self.seam(Seam.AFTER_COMMIT)

@@ -94,7 +94,7 @@ class NewestFirstWalk(Generic[R]):
         # Every change moves to the top, so an unchanged first page means that nothing changed since it was read.
         known = None if below else cursor.validator
         first, cursor = None, replace(cursor, validator=None)
-        floor = self._intake.now_ms() - self._plan.lookback_ms
+        floor = max(self._intake.now_ms() - self._plan.lookback_ms, cursor.horizon)
         spans = [open_head(cursor.watermark, below, floor), *below]
         limit, spent = max(self._plan.max_pages, LEAST_PAGES), 0
         guard, opened_at = PageGuard(), None

@@ -48,9 +48,10 @@ def begin(cursor: Cursor, order: Order, overlap_ms: int) -> Window:
             # That pass was due or in progress, so it starts over; the pass before it still counts.
             return Window(saved.instant, since, before=saved.before, passes=1)
         return replace(saved, since=since, before="interrupted")
-    if cursor.watermark is None:
+    start = cursor.horizon if cursor.watermark is None else cursor.watermark.at
+    if cursor.watermark is None and not start:
         return Window(instant=ALL_TIME if order is Order.ID else -1, since=None)
-    since = max(cursor.watermark.at - overlap_ms, 0)
+    since = max(start - overlap_ms, 0)
     return Window(instant=ALL_TIME if order is Order.ID else since, since=since)
 
 

@@ -31,6 +31,7 @@ from tidelore.core.errors import (
 from tidelore.core.model import NOTE
 from tidelore.engine.crashpoint import Crashpoint
 from tidelore.feedback.commands import help_text
+from tidelore.feedback.context import pull_name
 from tidelore.feedback.delivery import HandlerRunner
 from tidelore.feedback.events import COMMAND_SOURCE, answer_below, command_token
 from tidelore.feedback.lifecycle import HANDLER_FAILED, Lifecycle, PullSource
@@ -148,10 +149,6 @@ class CommandRunner:
         tracked = find_tracked(self._database, self._project.id, command.issue_number)
         return "issue" if tracked is None else "pr", None
 
-    def _name(self, number: int) -> str:
-        """Return a pull request as its forge writes it."""
-        return f"{'#' if self._settings.shares_numbers else '!'}{number}"
-
     async def _decide(self, command: CommandRow) -> CommandOutcome:
         match command.command:
             case "help":
@@ -183,7 +180,9 @@ class CommandRunner:
             paused = ", paused" if row.paused else ""
             head = f", head {row.last_seen_head_sha[:12]}" if row.last_seen_head_sha else ""
             since = format_instant(row.entered_at)
-            lines.append(f"- {self._name(row.pr_number)}: {row.status}{why} since {since}{paused}{head}; {events}")
+            lines.append(
+                f"- {pull_name(self._settings, row.pr_number)}: {row.status}{why} since {since}{paused}{head}; {events}"
+            )
         return CommandOutcome("\n".join(lines) or "No tracked pull requests in this repository.")
 
     async def _unblock(self, command: CommandRow) -> CommandOutcome:
@@ -191,25 +190,26 @@ class CommandRunner:
         head = await self._lifecycle.head_for_unblock(row, command.args.get("head_sha"))
         author = command.author or "operator"
         return CommandOutcome(
-            f"Unblocked: {self._name(row.pr_number)} is tracked again from {head[:12]}.",
+            f"Unblocked: {pull_name(self._settings, row.pr_number)} is tracked again from {head[:12]}.",
             (partial(self._lifecycle.unblock_in, row=row, head_sha=head, by=author),),
         )
 
     def _retry(self, command: CommandRow) -> CommandOutcome:
         threads = self._threads(command)
         rows = [find_tracked(self._database, self._project.id, number) for number in threads]
+        tracked = {row.pr_number for row in rows if row is not None}
         failed = [
             row for row in rows if row is not None and row.status == BLOCKED and row.blocked_reason == HANDLER_FAILED
         ]
         author = command.author or "operator"
         acts: list[Act] = [partial(retry_now, project_id=self._project.id, thread_number=number) for number in threads]
         acts += [partial(self._lifecycle.unblock_in, row=row, head_sha=None, by=author) for row in failed]
-        names = ", ".join(f"#{number}" for number in threads)
+        names = ", ".join(pull_name(self._settings, n) if n in tracked else f"#{n}" for n in threads)
         return CommandOutcome(f"Retrying: pending events of {names} are delivered again now.", acts)
 
     def _pause(self, command: CommandRow, *, paused: bool) -> CommandOutcome:
         rows, now = self._meant(command), self._clock.now_ms()
-        names = ", ".join(self._name(row.pr_number) for row in rows)
+        names = ", ".join(pull_name(self._settings, row.pr_number) for row in rows)
         if not rows:
             raise UserError("no tracked pull requests in this repository")
         said = (
@@ -224,7 +224,7 @@ class CommandRunner:
         rows = self._meant(command)
         if not rows:
             raise UserError("no tracked pull requests in this repository")
-        names = ", ".join(self._name(row.pr_number) for row in rows)
+        names = ", ".join(pull_name(self._settings, row.pr_number) for row in rows)
         acts = [partial(set_scan_due, tracked_id=row.id, due=True) for row in rows]
         return CommandOutcome(f"Syncing: {names} will be fetched again from the beginning at the next poll.", acts)
 
@@ -241,9 +241,9 @@ class CommandRunner:
             raise UserError(f"`{command.command}` needs a pull request: add pr=NUMBER")
         row = find_tracked(self._database, self._project.id, number)
         if row is None:
-            raise UserError(f"{self._name(number)} is not tracked")
+            raise UserError(f"{pull_name(self._settings, number)} is not tracked")
         if row.status not in {AWAITING, BLOCKED}:
-            raise UserError(f"{self._name(number)} is {row.status}")
+            raise UserError(f"{pull_name(self._settings, number)} is {row.status}")
         return row
 
     def _threads(self, command: CommandRow) -> list[int]:

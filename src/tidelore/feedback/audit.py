@@ -16,11 +16,11 @@ from msgspec import Struct, field
 
 from tidelore.core.config import RepoSettings
 from tidelore.core.errors import IntegrityError, PartialSuccess, TideloreError
-from tidelore.core.model import CommentRecord, Item, Version
+from tidelore.core.model import NOTE, CommentRecord, Item, Version
 from tidelore.engine.ports import Pages
 from tidelore.engine.whole import read_all
 from tidelore.feedback.context import Context, read_context
-from tidelore.feedback.events import event_key, own_tokens, qualifies
+from tidelore.feedback.events import event_key, own_tokens, qualifies, taken_version
 from tidelore.feedback.tokens import find_markers
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.projects import ProjectRow
@@ -42,6 +42,7 @@ SURFACES: Mapping[str, str] = {
     "pr_issue_comments": "issue_comment",
     "pr_review_comments": "review_comment",
     "pr_review_summaries": "review_summary",
+    "mr_notes": NOTE,
 }
 """The lists of a pull request that are read, and the kind of comment in each."""
 
@@ -74,10 +75,11 @@ class ThreadAudit(Struct):
 
 
 class RepoAudit(Struct):
-    """One repository. `error` is why it could not be read at all."""
+    """One repository. `sign` precedes the number of a pull request, `error` is why it could not be read at all."""
 
     source: str
     repo: str
+    sign: str
     threads: list[ThreadAudit] = field(default_factory=list)
     error: TideloreError | None = None
 
@@ -100,26 +102,17 @@ class FeedbackAuditReport(Struct):
 
 @runtime_checkable
 class ThreadSource(Protocol):
-    """A source whose comments can be read thread by thread and kind by kind."""
+    """A source whose comments can be read thread by thread."""
 
-    def thread(self, remote_id: int, kind: str, number: int) -> Pages[CommentRecord]:
-        """Return the comments of one kind in one thread."""
-        ...
-
-    def reviews(self, repo: int, number: int) -> Pages[CommentRecord]:
-        """Return the reviews of one pull request."""
+    def comment_lists(self, remote_id: int, number: int) -> Mapping[str, Pages[CommentRecord]]:
+        """Return all comments of one pull request, by the names in `SURFACES`."""
         ...
 
 
 async def scan(source: ThreadSource, repo: int, number: int) -> list[SurfaceAudit]:
     """Read all comments of one pull request."""
-    lists: dict[str, Pages[CommentRecord]] = {
-        "pr_issue_comments": source.thread(repo, "issue_comment", number),
-        "pr_review_comments": source.thread(repo, "review_comment", number),
-        "pr_review_summaries": source.reviews(repo, number),
-    }
     found = []
-    for surface, pages in lists.items():
+    for surface, pages in source.comment_lists(repo, number).items():
         children = await read_all(pages)
         found.append(SurfaceAudit(surface, list(children.items), len(children.rejected)))
     return found
@@ -137,7 +130,7 @@ def compare(database: Database, project: ProjectRow, settings: RepoSettings, thr
     context = read_context(database, project, settings, ending={thread.number})
     events = list_events(database, project.id, thread.number)
     from_at, to_at = _compared_span(database, project, settings, thread.number)
-    judged = thread_comments(database.read, project.id, thread.number)
+    judged = thread_comments(database.read, project.id, thread.number, on=None if settings.shares_numbers else "mr")
     for surface in thread.surfaces:
         kind = SURFACES[surface.surface]
         known = _by_comment(event for event in events if event.kind == kind)
@@ -147,7 +140,7 @@ def compare(database: Database, project: ProjectRow, settings: RepoSettings, thr
         due = [item for item in within if _is_due(item, context, _signed(database, project, item))]
         surface.qualifying = len(due)
         surface.missing = [
-            Missing(event_key(item.record, _taken(item.record, known)), item)
+            Missing(event_key(item.record, taken_version(item.record, events)), item)
             for item in due
             if not _is_ingested(item.record, known.get(item.record.remote_id, ()), stored.get(item.record.remote_id))
         ]
@@ -157,12 +150,12 @@ def compare(database: Database, project: ProjectRow, settings: RepoSettings, thr
         )
 
 
-def audit_error(report: FeedbackAuditReport) -> TideloreError | None:
+def audit_error(report: FeedbackAuditReport, forge: str) -> TideloreError | None:
     """Return the error of a comparison: an integrity error if events are missing, a lesser one if reads failed."""
     if report.missing:
         return IntegrityError(
             f"{report.missing:,} comments have no event",
-            fix="run `lore poll github`; `lore audit github --repair` adds what is still missing",
+            fix=f"run `lore poll {forge}`; `lore audit {forge} --repair` adds what is still missing",
             missing=report.missing,
         )
     errors = [repo.error for repo in report.repos if repo.error is not None]
@@ -178,7 +171,9 @@ def audit_error(report: FeedbackAuditReport) -> TideloreError | None:
 
 def _is_due(item: Item[CommentRecord], context: Context, signed: Mapping[str, ActionToken]) -> bool:
     ours = own_tokens(item.record, context, signed)
-    return context.role(item.record.number) == "awaiting" and not ours and qualifies(item.record, context)
+    return (
+        context.role(item.record.number, item.record.on) == "awaiting" and not ours and qualifies(item.record, context)
+    )
 
 
 def _signed(database: Database, project: ProjectRow, item: Item[CommentRecord]) -> Mapping[str, ActionToken]:
@@ -196,12 +191,6 @@ def _is_ingested(record: CommentRecord, events: Sequence[EventRow], stored: Vers
     """Return whether a version has an event: same body and time, or the same body if only its time changed since."""
     untouched = stored is not None and stored.digest == body_digest(record.body)
     return any(event.body == record.body and (untouched or event.updated_at == record.updated_at) for event in events)
-
-
-def _taken(record: CommentRecord, known: Mapping[int, Sequence[EventRow]]) -> Version | None:
-    """Return the version that already uses the plain event key of this one, if any: two edits within one second."""
-    same = [event for event in known.get(record.remote_id, ()) if event.updated_at == record.updated_at]
-    return Version(record.remote_id, record.updated_at, body_digest(same[-1].body)) if same else None
 
 
 def _compared_span(database: Database, project: ProjectRow, settings: RepoSettings, number: int) -> tuple[int, float]:

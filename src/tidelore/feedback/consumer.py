@@ -20,11 +20,11 @@ from msgspec import Struct, field
 from tidelore.core.clock import Clock
 from tidelore.core.config import Config, RepoSettings, feedback_settings
 from tidelore.core.errors import CredentialsRejected, RateLimited, RemotePermanent, RemoteTransient
-from tidelore.core.model import CommentRecord, MergeRequestRecord, PullRecord, Version, pull_of
+from tidelore.core.model import CommentRecord, MergeRequestRecord, PullRecord, pull_of
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.intake import Tally
-from tidelore.feedback.context import Context, clock_offset_ms, read_context
-from tidelore.feedback.events import batch_event, interpret, why_ignored
+from tidelore.feedback.context import Context, clock_offset_ms, pull_name, read_context
+from tidelore.feedback.events import batch_event, interpret, taken_version, why_ignored
 from tidelore.feedback.lifecycle import (
     HISTORY_REWRITTEN,
     check_step,
@@ -58,13 +58,12 @@ from tidelore.store.work.effects import (
     JudgedComment,
     StoredComment,
     WrittenEffects,
-    body_digest,
     ignored_authors,
     thread_comments,
     with_judged,
     write_effects,
 )
-from tidelore.store.work.events import EventRow, list_events
+from tidelore.store.work.events import list_events
 from tidelore.store.work.project_members import members_read_at, replace_members
 from tidelore.store.work.service_records import add_to_counter
 from tidelore.store.work.session import Session
@@ -318,7 +317,7 @@ class FeedbackConsumer:
         if found is None:
             return
         if error is not None:
-            found.report.failures[f"#{number}"] = RemoteTransient(error, reason="scan_failed")
+            found.report.failures[pull_name(found.settings, number)] = RemoteTransient(error, reason="scan_failed")
             return
         tracked = tracked_pull_requests.find_tracked(self._database, project_id, number)
         if tracked is not None and tracked.scan_due:
@@ -470,7 +469,7 @@ class FeedbackConsumer:
                 stored = thread_comments(tx.execute, project.id, number, on=self._number_space(found, "mr"))
                 due = [one for one in stored if (one.record.kind, one.record.remote_id) in missing]
                 events = list_events(self._database, project.id, number)
-                again = [StoredComment(one.note_id, one.record, _taken(one.record, events)) for one in due]
+                again = [StoredComment(one.note_id, one.record, taken_version(one.record, events)) for one in due]
                 return len(self._judge(tx, found, again, self._clock.now_ms()).events)
         finally:
             found.snapshot = usual
@@ -491,7 +490,7 @@ class FeedbackConsumer:
         found = self.project(project.id)
         if found is not None:
             for one in mirrored_pulls(self._database, project.id):
-                with CatchThreadErrors(found.report, f"#{one.tracked.pr_number}"):
+                with CatchThreadErrors(found.report, pull_name(found.settings, one.tracked.pr_number)):
                     await self._follow_head(session, found, one)
 
     async def conclude(self, session: Session, project: ProjectRow) -> None:
@@ -503,7 +502,7 @@ class FeedbackConsumer:
         for one in mirrored_pulls(self._database, project.id):
             verdict = classify_pull(one.pull, one.tracked.last_seen_head_sha)
             if verdict in TERMINAL and one.is_read:
-                with CatchThreadErrors(found.report, f"#{one.tracked.pr_number}"):
+                with CatchThreadErrors(found.report, pull_name(found.settings, one.tracked.pr_number)):
                     self._end(session, found, one, verdict)
         now = self._clock.now_ms()
         for number in followed_issues.waiting_followups(self._database, project.id):
@@ -548,7 +547,8 @@ class FeedbackConsumer:
             # `move` starts from the status that was checked: another process may have changed it meanwhile.
             move(tx, tracked, status, reason, detail, now)
         found.snapshot = None
-        found.report.moved.append(f"#{tracked.pr_number} {tracked.status} -> {status} ({reason})")
+        name = pull_name(found.settings, tracked.pr_number)
+        found.report.moved.append(f"{name} {tracked.status} -> {status} ({reason})")
         _LOG.info("%s#%d is %s: %s", tracked.repo_full_name, tracked.pr_number, status, detail or reason)
 
 
@@ -574,16 +574,6 @@ def _comment_by(one: IgnoredAuthor) -> CommentRecord:
         association=one.association,
         on=one.on,
     )
-
-
-def _taken(record: CommentRecord, events: Sequence[EventRow]) -> Version | None:
-    """Return the version that already uses the plain event key of this one, if any: two edits within one second."""
-    same = [
-        event
-        for event in events
-        if (event.kind, event.comment_id, event.updated_at) == (record.kind, record.remote_id, record.updated_at)
-    ]
-    return Version(record.remote_id, record.updated_at, body_digest(same[-1].body)) if same else None
 
 
 def _pull_judging(found: FollowedProject, tracked_id: int) -> Callable[[Transaction], int | None]:

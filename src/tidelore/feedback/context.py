@@ -170,6 +170,11 @@ def read_context(
     )
 
 
+def pull_name(settings: RepoSettings, number: int) -> str:
+    """Return a pull request as its forge writes it: `!12` where merge requests have numbers of their own."""
+    return f"{'#' if settings.shares_numbers else '!'}{number}"
+
+
 def clock_offset_ms(skew_ms: int | None) -> int:
     """Return how far the server's clock is ahead of ours, as measured in its last response; 0 if they agree."""
     return 0 if skew_ms is None or -_SAME_CLOCK_MS <= skew_ms <= 0 else skew_ms

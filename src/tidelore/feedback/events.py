@@ -19,13 +19,14 @@ from tidelore.core.config import ALLOWED_USERS
 from tidelore.core.content import digest
 from tidelore.core.model import ISSUE_COMMENT, NOTE, CommentRecord, Version
 from tidelore.feedback.commands import Command, authorise, help_text, is_bot, is_command, is_expired, parse_command
-from tidelore.feedback.context import Context, FollowedIssue
+from tidelore.feedback.context import Context, FollowedIssue, pull_name
 from tidelore.feedback.tokens import Intent, ScopeKind, action_token, find_markers, is_same_login, with_marker
 from tidelore.store.work.action_tokens import ActionToken
 from tidelore.store.work.effects import REDIRECT_SOURCE, body_digest
 from tidelore.store.work.events import (
     FOLLOWUPS,
     Effect,
+    EventRow,
     IgnoredComment,
     NewCommand,
     NewEvent,
@@ -138,7 +139,7 @@ def _redirect(record: CommentRecord, issue_number: int, pr_number: int, context:
     )
     token = action_token(intent, context.secret)
     who = f"@{record.author} " if record.author else ""
-    name = f"{'#' if context.settings.shares_numbers else '!'}{pr_number}"
+    name = pull_name(context.settings, pr_number)
     said = f"{who}the work on this issue continues in {name}. Please comment there: comments here are not processed."
     body = with_marker(said, token)
     return NewRedirect(issue_number, record.remote_id, token, body, issue_number, answer_below(record))
@@ -299,6 +300,16 @@ def _command(record: CommentRecord, command: Command, stored: Version | None, co
     if result is None or answer_key is None:
         return (new,)
     return new, _answer(record, answer_key, result, context)
+
+
+def taken_version(record: CommentRecord, events: Sequence[EventRow]) -> Version | None:
+    """Return the version that already uses the plain event key of this one, if any: two edits within one second."""
+    same = [
+        event
+        for event in events
+        if (event.kind, event.comment_id, event.updated_at) == (record.kind, record.remote_id, record.updated_at)
+    ]
+    return Version(record.remote_id, record.updated_at, body_digest(same[-1].body)) if same else None
 
 
 def _version_name(name: str, record: CommentRecord, stored: Version | None) -> str:

@@ -16,6 +16,7 @@ from tidelore.core.clock import Clock
 from tidelore.core.config import FeedbackHost, RepoSettings, repo_settings
 from tidelore.core.errors import IllegalTransition, NotFound, UserError
 from tidelore.core.model import PullRecord
+from tidelore.feedback.context import pull_name
 from tidelore.store.database.port import Database, Transaction
 from tidelore.store.mirror.cursors import forget_thread, reread_thread
 from tidelore.store.mirror.projects import ProjectRow
@@ -108,7 +109,7 @@ class Lifecycle:
         """Track an open pull request, and its source issue if given. One that is already tracked keeps its status."""
         known = store.find_tracked(self._database, self._project.id, number)
         if known is not None and known.status in TERMINAL:
-            raise _ended(known)
+            raise self._ended(known)
         pull = await self.open_pull(number)
         now = self._clock.now_ms()
         with self._database.transaction() as tx:
@@ -146,7 +147,7 @@ class Lifecycle:
         """Return the head from which to unblock a pull request, or raise UserError if it cannot be unblocked."""
         if row.status != BLOCKED:
             raise UserError(
-                f"{_name(row)} is not blocked, it is {row.status}",
+                f"{self._name(row.pr_number)} is not blocked, it is {row.status}",
                 fix="use `lore feedback resume` for a closed pull request" if row.status == CLOSED else None,
                 status=row.status,
             )
@@ -166,9 +167,9 @@ class Lifecycle:
         """Track a closed pull request again after it was reopened on the server; refuse a merged one."""
         row = self.find(number)
         if row.status == MERGED:
-            raise _ended(row)
+            raise self._ended(row)
         if row.status != CLOSED:
-            raise UserError(f"{_name(row)} is already tracked, its status is {row.status}", status=row.status)
+            raise UserError(f"{self._name(number)} is already tracked, its status is {row.status}", status=row.status)
         pull = await self.open_pull(number)
         check_step(row.status, AWAITING)
         now = self._clock.now_ms()
@@ -187,7 +188,7 @@ class Lifecycle:
         verdict = classify_pull(pull, None)
         if verdict in TERMINAL:
             raise UserError(
-                f"{self._project.path}#{number} is {verdict}",
+                f"{self._name(number)} is {verdict}",
                 fix="a merged pull request cannot be tracked" if verdict == MERGED else "reopen it on the server first",
                 status=verdict,
             )
@@ -198,11 +199,20 @@ class Lifecycle:
         row = store.find_tracked(self._database, self._project.id, number)
         if row is None:
             raise NotFound(
-                f"{self._project.path}#{number} is not tracked",
+                f"{self._name(number)} is not tracked",
                 fix=f"follow it with: lore feedback track --repo {self._project.path} --pr {number}",
                 number=number,
             )
         return row
+
+    def _ended(self, row: TrackedPr) -> UserError:
+        fix = "a merged pull request cannot be tracked again"
+        if row.status == CLOSED:
+            fix = f"resume it with: lore feedback resume --repo {row.repo_full_name} --pr {row.pr_number}"
+        return UserError(f"{self._name(row.pr_number)} is {row.status}", fix=fix, status=row.status)
+
+    def _name(self, number: int) -> str:
+        return f"{self._project.path}{pull_name(self._settings, number)}"
 
 
 def block_pull(database: Database, row: TrackedPr, reason: str, detail: str | None, now_ms: int) -> TrackedPr:
@@ -215,14 +225,3 @@ def block_pull(database: Database, row: TrackedPr, reason: str, detail: str | No
 def _chosen_head(pull: PullRecord, head_sha: str | None) -> str:
     """Return the head to continue from: the server's full SHA if `head_sha` is missing or a prefix of it."""
     return pull.head_sha if head_sha is None or pull.head_sha.startswith(head_sha.lower()) else head_sha.lower()
-
-
-def _ended(row: TrackedPr) -> UserError:
-    fix = "a merged pull request cannot be tracked again"
-    if row.status == CLOSED:
-        fix = f"resume it with: lore feedback resume --repo {row.repo_full_name} --pr {row.pr_number}"
-    return UserError(f"{_name(row)} is {row.status}", fix=fix, status=row.status)
-
-
-def _name(row: TrackedPr) -> str:
-    return f"{row.repo_full_name}#{row.pr_number}"

@@ -106,10 +106,6 @@ class ProjectSource(Protocol):
         """Return one list of one project; `backfill`: it will be read to its end."""
         ...
 
-    def feed(self, name: str, remote_id: int) -> Lister[CommentRecord]:
-        """Return one list of all comments of a project, by update time."""
-        ...
-
     def children(self, kind: str, resource: str, remote_id: int, parent: Parent) -> Sequence[Pages[ChildRecord]]:
         """Return the child lists of one kind that belong to one item."""
         ...
@@ -132,6 +128,17 @@ class ProjectSource(Protocol):
 
 
 @runtime_checkable
+class FeedSource(Protocol):
+    """A forge that lists all comments of a project; a `ProjectSource` whose `feeds` are empty need not know of it."""
+
+    feeds: Mapping[str, str]
+
+    def feed(self, name: str, remote_id: int) -> Lister[CommentRecord]:
+        """Return one list of all comments of a project, by update time."""
+        ...
+
+
+@runtime_checkable
 class TopicSource(Protocol):
     """A forge whose projects may have topics; a `ProjectSource` without them need not know of it."""
 
@@ -141,13 +148,11 @@ class TopicSource(Protocol):
 
 
 @runtime_checkable
-class FollowableSource(Protocol):
+class FollowableSource(FeedSource, Protocol):
     """A forge of which single threads can be followed without reading a whole project.
 
     `skew_ms` is how far its clock is ahead of ours, None before the first response.
     """
-
-    feeds: Mapping[str, str]
 
     @property
     def skew_ms(self) -> int | None: ...

@@ -14,6 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct, field
 
+from tidelore.core.clock import Clock
 from tidelore.core.concurrency import for_each
 from tidelore.core.config import Config, sync_settings
 from tidelore.core.errors import (
@@ -38,7 +39,7 @@ from tidelore.store.reading.inventory import Holding, holdings
 from tidelore.store.work.runs import last_success_at
 from tidelore.sync.children import CHILDREN, kinds_of
 from tidelore.sync.lists import SIDE_BY_SIDE, SWITCHED_OFF, family_of, table_of, topic_list, why_unavailable
-from tidelore.sync.projects import ListTarget, find_chosen, reason_to_skip
+from tidelore.sync.projects import ListTarget, find_chosen, horizon_of, reason_to_skip
 
 VERDICTS = ("missing", "extra", "different", "unreadable")
 
@@ -66,7 +67,8 @@ class UnreadChildren(Struct, frozen=True):
 class ScopeAudit(Struct):
     """The audit of one list of one project: how much was compared, and the differences found.
 
-    `absent`: the project has no such list and never had one, so there is nothing to report.
+    `absent`: the project has no such list and never had one, so there is nothing to report. Items that are not stored
+    and were last updated before the `horizon` are left out.
     """
 
     source: str
@@ -80,6 +82,7 @@ class ScopeAudit(Struct):
     skipped: str | None = None
     error: TideloreError | None = None
     absent: bool = False
+    horizon: int = 0
 
     @property
     def counts(self) -> Counter[str]:
@@ -156,14 +159,18 @@ _NOT_HELD = 0
 
 
 async def audit(
-    database: Database, config: Config, targets: Sequence[ListTarget], on_progress: OnProgress = silent
+    database: Database, config: Config, targets: Sequence[ListTarget], clock: Clock, on_progress: OnProgress = silent
 ) -> AuditReport:
-    """Compare every target with the copy; one that cannot be read is reported and does not stop the others."""
+    """Compare every target with the copy; one that cannot be read is reported and does not stop the others.
+
+    Items from before the horizon of a list are missing only if a sync would read them.
+    """
     stopped: dict[str, RemoteError] = {}
 
     async def one(target: ListTarget) -> ScopeAudit:
         scope = ScopeAudit(target.source.name, target.surface, target.configured)
         scope.error = target.failure or stopped.get(target.source.name)
+        scope.horizon = horizon_of(config, target.source.name, target.configured, clock)
         try:
             if scope.error is None:
                 comparison = TopicComparison if target.is_topics else ParentComparison
@@ -228,8 +235,9 @@ class ListComparison(ABC, Generic[R]):
         if scope.skipped is not None:
             return
         place = (scope.source, scope.surface, str(project.remote_id))
-        polled = {(row.source, row.surface, row.scope): row.polled_at for row in list_cursors(self._database)}
-        scope.synced_at = polled.get(place)
+        found = [row for row in list_cursors(self._database) if (row.source, row.surface, row.scope) == place]
+        for row in found:
+            scope.synced_at, scope.horizon = row.polled_at, min(scope.horizon, row.horizon_at or 0)
         try:
             await self._compare(project)
         finally:
@@ -281,8 +289,10 @@ class ListComparison(ABC, Generic[R]):
     def _compare_page(self, project: ProjectRow, page: Page[R], met: set[str]) -> list[int]:
         """Compare one page with the copy and return the remote ids; skip items that were already compared."""
         items = {item.version.id: item for item in page.items if str(item.version.id) not in met}
+        stored = self._table.stored(self._database, project.id, [int(key) for key in items])
+        horizon = self._scope.horizon
+        items = {key: item for key, item in items.items() if key in stored or item.version.updated_at >= horizon}
         ids = [int(key) for key in items]
-        stored = self._table.stored(self._database, project.id, ids)
         for verdict, key in compare(
             {str(key): (found.updated_at, found.digest) for key, found in stored.items()},
             {str(key): (item.version.updated_at, item.version.digest) for key, item in items.items()},

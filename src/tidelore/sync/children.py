@@ -158,10 +158,12 @@ def unread_feeds(pairs: Sequence[tuple[ListTarget, ScopeReport]]) -> set[tuple[s
 def settle_feeds(session: Session, pairs: Sequence[tuple[ListTarget, ScopeReport]]) -> None:
     """Count the comments of a project as read after all its feeds were read to their end in this run."""
     feeds: dict[tuple[str, int], dict[str, int]] = {}
+    horizons: dict[int, int] = {}
     for target, report in pairs:
         done = report.home is not None and report.error is None and not report.list_left
         if target.is_feed and done and report.home is not None and report.opened_at is not None:
             feeds.setdefault((target.source.name, report.home.id), {})[target.resource] = report.opened_at
+            horizons[report.home.id] = max(report.horizon, horizons.get(report.home.id, 0))
     for target, report in pairs:
         home = report.home
         if not target.has_parents or home is None or not target.source.feeds or target.followed:
@@ -169,8 +171,9 @@ def settle_feeds(session: Session, pairs: Sequence[tuple[ListTarget, ScopeReport
         read_at = feeds.get((target.source.name, home.id), {})
         if read_at.keys() == target.source.feeds.keys():
             kind, now = family_of(target.source, target.resource).kind, session.shop.clock.now_ms()
+            times = {"read_at": min(read_at.values()), "settle_ms": PROMPT_MS, "now_ms": now}
             with session.writing() as tx:
-                settle_comments(tx, kind, home.id, read_at=min(read_at.values()), settle_ms=PROMPT_MS, now_ms=now)
+                settle_comments(tx, kind, home.id, **times, horizon=horizons[home.id])
 
 
 SCANNED = ("discussions", "comments", "reviews")

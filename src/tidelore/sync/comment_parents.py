@@ -26,11 +26,17 @@ R = TypeVar("R")
 
 
 class NeedsParents(Generic[R]):
-    """A list whose items need a stored parent. `find` returns the items that have one, fetching missing parents."""
+    """A list whose items need a stored parent. `find` returns the items that have one, fetching missing parents.
 
-    def __init__(self, lister: Lister[R], find: Callable[[Sequence[Item[R]]], Awaitable[Sequence[Item[R]]]]) -> None:
+    It is not asked about items from before the horizon: those that are not stored are left out anyway.
+    """
+
+    def __init__(
+        self, lister: Lister[R], find: Callable[[Sequence[Item[R]]], Awaitable[Sequence[Item[R]]]], horizon: int
+    ) -> None:
         self._lister = lister
         self._find = find
+        self._horizon = horizon
 
     async def fetch(self, request: ListRequest) -> Page[R]:
         return await self._complete(await self._lister.fetch(request))
@@ -39,7 +45,11 @@ class NeedsParents(Generic[R]):
         return await self._complete(await self._lister.fetch_one(locator))
 
     async def _complete(self, page: Page[R]) -> Page[R]:
-        return replace(page, items=await self._find(page.items)) if page.items else page
+        recent = [item for item in page.items if item.version.updated_at >= self._horizon]
+        if not recent:
+            return page
+        older = [item for item in page.items if item.version.updated_at < self._horizon]
+        return replace(page, items=[*older, *await self._find(recent)])
 
 
 class ParentFetcher:

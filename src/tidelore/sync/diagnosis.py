@@ -58,11 +58,13 @@ async def examine(
     host: Host,
     check: Callable[[str, int], None],
     on_login: Callable[[str], None] = lambda _login: None,
+    since_of: Callable[[str], str] = lambda _configured: "",
 ) -> list[Finding]:
     """Check the credentials for a host, and each configured project and group.
 
     `check` raises RemoteError when a configured name does not belong to the project that is stored under it. It is
-    called where names belong to projects. `on_login` is called with our login if the host reports it.
+    called where names belong to projects. `on_login` is called with our login if the host reports it. `since_of`
+    returns from when on the items of a project are mirrored, empty for all of them.
     """
     findings: list[Finding] = []
     subject = f"{host.name} ({host.base_url})"
@@ -72,7 +74,9 @@ async def examine(
             findings.append(Finding(subject, True, greeting.text))
             if greeting.login is not None:
                 on_login(greeting.login)
-            findings += [await _project(source, configured, host, check) for configured in host.configured]
+            for configured in host.configured:
+                since = f", items updated since {horizon}" if (horizon := since_of(configured)) else ""
+                findings.append(await _project(source, configured, host, check, since))
             findings += [await _group(source, group, host) for group in host.mirrored.groups]
             findings += _clock(subject, greeting)
     except TideloreError as error:
@@ -80,7 +84,9 @@ async def examine(
     return findings
 
 
-async def _project(source: ProjectSource, configured: str, host: Host, check: Callable[[str, int], None]) -> Finding:
+async def _project(
+    source: ProjectSource, configured: str, host: Host, check: Callable[[str, int], None], since: str
+) -> Finding:
     subject = f"{source.name} {configured}"
     try:
         found = await source.resolve(configured)
@@ -92,7 +98,7 @@ async def _project(source: ProjectSource, configured: str, host: Host, check: Ca
     renamed = "" if configured.casefold() in names else f", renamed to {found.path}"
     # A project that is only polled is read although it is archived.
     archived = _archived(host) if configured in host.mirrored.projects else ", archived"
-    return Finding(subject, True, f"id {found.remote_id}{renamed}{archived if found.archived else ''}")
+    return Finding(subject, True, f"id {found.remote_id}{renamed}{archived if found.archived else ''}{since}")
 
 
 async def _group(source: ProjectSource, path: str, host: Host) -> Finding:

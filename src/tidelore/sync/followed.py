@@ -251,7 +251,7 @@ class FollowedReading:
             if due_entries(self._database, scope, shop.clock.now_ms(), 1):
                 intake = Intake(self._writer(scope, CommentTable(kind)), shop.clock.now_ms, shop.seam)
                 intake.load(self._plan(Order.UPDATED).safe_backfill_ms)
-                timed = TimedList(self._targets[name].source.feed(name, self._project.remote_id), self._is_over)
+                timed = TimedList(self._source.feed(name, self._project.remote_id), self._is_over)
                 await retry_quarantined(timed, intake)
                 self._consumer.note_read(self._project.id, name, timed.requests, intake.tally)
 

@@ -25,12 +25,13 @@ from tidelore.core.errors import AccessRefused, FeatureDisabled, RemoteError, Re
 from tidelore.core.model import ListedRecord, MergeRequestRecord, Scope, TopicRecord
 from tidelore.core.progress import OnProgress, Progress
 from tidelore.engine.crashpoint import Seam
+from tidelore.engine.cursor import move_horizon
 from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.ledger import Counters
 from tidelore.engine.newest_first import NewestFirstPlan, NewestFirstWalk
-from tidelore.engine.ports import Lister, ListRequest, Page
+from tidelore.engine.ports import Batch, Lister, ListRequest, Page
 from tidelore.engine.walk import Plan, Walk
-from tidelore.sources.ports import ProjectSource, Resource, TopicSource
+from tidelore.sources.ports import FeedSource, ProjectSource, Resource, TopicSource
 from tidelore.store.mirror.child_writer import reset_watermarks
 from tidelore.store.mirror.comments import CommentTable
 from tidelore.store.mirror.cursors import reset_cursor
@@ -41,7 +42,7 @@ from tidelore.store.mirror.projects import ProjectRow, was_renamed
 from tidelore.store.mirror.topics import TopicTable
 from tidelore.store.work.session import Session
 from tidelore.sync.comment_parents import NeedsParents, ParentFetcher
-from tidelore.sync.projects import ListTarget, find_again, refresh_project
+from tidelore.sync.projects import ListTarget, find_again, horizon_of, refresh_project
 from tidelore.sync.report import ScopeReport
 
 _LOG = logging.getLogger(__name__)
@@ -232,17 +233,20 @@ class ListReading(Struct):
                 if target.has_parents:
                     reset_watermarks(tx, family_of(target.source, target.resource).kind, project.id)
         if target.is_topics:
-            await self._read(project, topic_writer(self.session, target, project), topic_list(target, project))
+            topics = self._to_horizon(topic_writer(self.session, target, project))
+            await self._read(project, topics, topic_list(target, project))
             return
         parents = ParentFetcher(self.session, target.source, target.configured, project, family_of)
         if target.is_feed:
+            assert isinstance(target.source, FeedSource), "only sources with feeds have this list"
             comments = CommentTable(target.source.feeds[target.resource])
             feed = target.source.feed(target.resource, project.remote_id)
+            to_feed = self._to_horizon(_page_writer(self.session, target, project, comments))
             # Of a followed project only comments with a stored parent are kept.
-            lister = feed if target.followed else NeedsParents(feed, parents.of_comments)
-            await self._read(project, _page_writer(self.session, target, project, comments), lister)
+            lister = feed if target.followed else NeedsParents(feed, parents.of_comments, self.report.horizon)
+            await self._read(project, to_feed, lister)
             return
-        writer = writer_for(self.session, target, project)
+        writer = self._to_horizon(writer_for(self.session, target, project))
         settings = sync_settings(self.session.shop.config, target.source.name, target.configured)
         items = target.source.listing(
             target.resource,
@@ -251,8 +255,22 @@ class ListReading(Struct):
             backfill=writer.load().watermark is None,
         )
         if target.source.resources[target.resource].has_sides:
-            items = NeedsParents(items, parents.of_sides)
+            items = NeedsParents(items, parents.of_sides, self.report.horizon)
         await self._read(project, writer, items)
+
+    def _to_horizon(self, writer: PageWriter[R]) -> PageWriter[R]:
+        """Adapt the position of a list to the configured horizon, if that was changed."""
+        target, shop = self.target, self.session.shop
+        cursor = writer.load()
+        # Of a followed project the followed items are stored, however old they are.
+        wanted = 0 if target.followed else horizon_of(shop.config, target.source.name, target.configured, shop.clock)
+        moved = move_horizon(cursor, writer.gaps(), wanted)
+        if moved is not None:
+            _LOG.info("horizon_moved: %s", writer.scope.title, extra={"event": "horizon_moved", "horizon": wanted})
+            cursor, gaps = moved
+            writer.commit(Batch((), cursor, gaps=gaps))
+        self.report.horizon = cursor.horizon
+        return writer
 
     async def _read(self, project: ProjectRow, writer: PageWriter[R], lister: Lister[R]) -> None:
         shop, target = self.session.shop, self.target

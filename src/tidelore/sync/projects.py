@@ -13,7 +13,16 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.core.config import Config, ForgeHost, forge_host, forge_hosts
+from tidelore.core.clock import Clock
+from tidelore.core.config import (
+    Config,
+    ForgeHost,
+    ProjectHost,
+    feedback_settings,
+    find_host,
+    forge_host,
+    forge_hosts,
+)
 from tidelore.core.errors import (
     ConfigError,
     CredentialsRejected,
@@ -25,7 +34,7 @@ from tidelore.core.errors import (
     UserError,
 )
 from tidelore.core.model import ProjectRecord
-from tidelore.core.references import match_one
+from tidelore.core.references import match_one, parse_horizon
 from tidelore.engine.crashpoint import Seam
 from tidelore.sources.ports import RESOURCES, TOPICS, ProjectSource, TopicSource
 from tidelore.store.database.port import Database
@@ -124,6 +133,28 @@ def reason_to_skip(config: Config, project: ProjectRow) -> str | None:
     """Return why to skip a project, or None to read it. Stored items of a skipped project are kept."""
     host = forge_host(config, project.source)
     return "archived" if project.archived and not (host is not None and host.include_archived) else None
+
+
+def mirror_since(config: Config, source: str, configured: str) -> str:
+    """Return the configured horizon of a project: its own, or that of its host."""
+    host, settings = find_host(config, source), feedback_settings(config, source, configured)
+    overrides = host.overrides if isinstance(host, ProjectHost) else ()
+    own = [one.mirror_since for one in overrides if one.project == configured and one.mirror_since is not None]
+    shared = settings or host
+    return own[0] if own else "" if shared is None else shared.mirror_since
+
+
+def horizon_of(config: Config, source: str, configured: str, clock: Clock) -> int:
+    """Return from when on the items of a project are mirrored, by their last update (epoch ms); 0 for everything."""
+    text, now = mirror_since(config, source, configured), clock.now_ms()
+    found = parse_horizon(text, now)
+    if found > now:
+        raise ConfigError(
+            f"mirror_since of {configured} is in the future: {text!r}",
+            fix='use a date in the past, such as "2025-01-01", or a duration such as "365d"',
+            key="mirror_since",
+        )
+    return found
 
 
 async def find_projects(source: ProjectSource, host: ForgeHost, known: Sequence[ProjectRow]) -> list[ChosenProject]:

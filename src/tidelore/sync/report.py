@@ -109,9 +109,9 @@ class ChildReport(Struct):
 class ScopeReport(Struct):
     """One scope of a run. `home` is the project's row once it is known, `server_at` the forge's clock.
 
-    `opened_at` is the forge's clock when its list was begun. `list_left` and `children_left`: the time was up before
-    the list, or the children of its items, were fully read. `requests` is what the list cost, `failures` are the
-    errors of single threads that were read by themselves.
+    `opened_at` is the forge's clock when its list was begun, `horizon` how far into the past the list is read.
+    `list_left` and `children_left`: the time was up before the list, or the children of its items, were fully read.
+    `requests` is what the list cost, `failures` are the errors of single threads that were read by themselves.
     `account` is the handle, if the scope is an account and not a list of a project. `absent`: the project has no such
     list and never had one, so there is nothing to report.
     """
@@ -129,6 +129,7 @@ class ScopeReport(Struct):
     home: ProjectRow | None = None
     server_at: int | None = None
     opened_at: int | None = None
+    horizon: int = 0
     list_left: bool = False
     children_left: bool = False
     requests: int = 0

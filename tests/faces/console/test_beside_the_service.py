@@ -192,6 +192,7 @@ def test_run_now_on_a_source_runs_all_its_jobs(desk: Desk) -> None:
     asyncio.run(sit())
 
 
+@pytest.mark.deep
 def test_quitting_the_console_during_a_sync_loses_nothing(desk: Desk) -> None:
     app = app_of(desk, "left.db")
 

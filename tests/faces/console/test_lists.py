@@ -50,6 +50,7 @@ def test_a_list_without_focus_keeps_its_first_row_selected(copy: App) -> None:
     watch(copy, look)
 
 
+@pytest.mark.deep
 def test_a_filter_applies_while_typing_and_escape_clears_it(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("runs")

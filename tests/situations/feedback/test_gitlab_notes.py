@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
-from tests.properties.inprocess import Reaper
+from tests.properties.inprocess import Reaper, WorldTime
 from tests.situations.feedback.lab import PROJECT, Lab, key
 from tests.support.deep import deep
 
+from tidelore.app.feedback_tracking import track
 from tidelore.core.errors import NotFound
 from tidelore.engine.crashpoint import Seam
+from tidelore.store.database.opening import open_database
+from tidelore.store.work.events import ack, lease_next
 
 
 @pytest.fixture(params=["sqlite", deep("postgres")])
@@ -262,3 +267,42 @@ def test_comments_on_a_source_issue_are_redirected_to_its_merge_request(lab: Lab
     lab.settle(3)
     (ours,) = lab.ours(kind="issues")
     assert "continues in !1." in ours.body
+
+
+def test_notes_on_a_source_issue_without_a_merge_request_become_one_event_although_one_has_its_number(lab: Lab) -> None:
+    issue = lab.lab.create_issue(PROJECT, title="The source")
+    assert issue.iid == 1, "the number of the followed merge request"
+    lab.run(track(lab.app(), lab.place, pr=None, issue=issue.iid))
+    lab.settle()
+    lab.lab.add_note(issue, "First.", author="mira")
+    lab.poll()
+    last = lab.lab.add_note(issue, "Second.", author="robin")
+    lab.settle()
+    with closing(open_database(lab.address)) as database:
+        now = WorldTime(lab.world).now_ms()
+        event = lease_next(database, now, 60_000, "a handler")
+        assert event is not None
+        assert (event.kind, event.issue_number, event.pr_number) == ("issue_followups", 1, None)
+        assert [word in event.body for word in ("First.", "Second.")] == [True, True]
+        ack(database, event.id, now)
+        assert lease_next(database, now, 60_000, "a handler") is None
+    assert lab.read("SELECT pre_pr_last_consumed_comment_id FROM issue_comment_cursors") == [(last.id,)]
+    lab.lab.add_note(issue, "Third.", author="mira")
+    lab.settle()
+    assert lab.bodies()[-1] == "Third."
+
+
+def test_commands_on_the_operations_issue_are_run_although_a_merge_request_has_its_number(lab: Lab) -> None:
+    room = lab.lab.create_issue(PROJECT, title="Operations")
+    lab.lab.add_note(room, "/lore pause", author="mira")
+    lab.world.advance(120)
+    lab.host["operations_issue"] = room.iid
+    lab.settle()
+    assert lab.read("SELECT COUNT(*) FROM operator_commands WHERE status = 'applied'") == [(0,)], "from before"
+    lab.lab.add_note(room, "/lore pause pr=1", author="mira")
+    lab.lab.add_note(room, "Talk in the room.", author="mira")
+    lab.settle(3)
+    assert lab.read("SELECT paused FROM tracked_prs") == [(1,)]
+    (ours,) = lab.ours(kind="issues")
+    assert ours.body.startswith("Paused: events of !1 ")
+    assert (lab.ours(), lab.bodies()) == ([], [])

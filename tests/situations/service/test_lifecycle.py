@@ -10,6 +10,7 @@ import socket
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.situations.service.station import REPOS, Station, Watch, end, free_port, hear, wait_until
+from tests.support.deep import gate_cases
 
 from tidelore.core.errors import ConfigError, LockHeld, UserError
 from tidelore.core.process import ProcessIdentity
@@ -32,6 +33,7 @@ def runs(post: Station) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@gate_cases(1)
 def test_a_signal_stops_the_service_with_exit_code_0_and_no_open_run(ready: Station, number: int) -> None:
     process = ready.spawn("service")
     wait_until(lambda: ready.jobs()["gitlab:gitlab"].succeeded_at is not None, process)
@@ -87,6 +89,7 @@ def test_after_a_killed_service_another_can_start_at_once(ready: Station) -> Non
     assert "running" not in runs(ready)
 
 
+@pytest.mark.deep
 def test_a_changed_config_file_is_reloaded_and_an_invalid_one_refused(ready: Station) -> None:
     process = ready.spawn("service")
     wait_until(lambda: bool(ready.jobs()), process)

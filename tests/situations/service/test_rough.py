@@ -36,6 +36,7 @@ held.execute("ROLLBACK")
         pytest.param("postgres", 20, marks=pytest.mark.deep),
     ],
 )
+@pytest.mark.deep
 def test_a_repeatedly_killed_service_loses_duplicates_and_leaves_open_nothing(
     post: Station, dialect: str, kills: int, request: pytest.FixtureRequest
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -58,6 +60,7 @@ token_env = "WORK_TOKEN"
 projects = ["group/project"]
 groups = ["group"]
 include_archived = true
+mirror_since = "52w"
 
 [[gitlab.overrides]]
 project = "group/project"
@@ -69,6 +72,7 @@ verify_reviewers = false
 fetch_resource_events = true
 fetch_mr_closes_issues = true
 fetch_mr_diffs = true
+mirror_since = ""
 
 [[gitlab]]
 name = "home"
@@ -87,6 +91,7 @@ allowed_users = ["a"]
 operator_logins = ["b"]
 command_prefix = "/x"
 operations_issue = 1
+mirror_since = "365d"
 handler = ["run", "me"]
 [[github.repos]]
 name = "owner/repo"
@@ -99,6 +104,7 @@ allowed_users = []
 operator_logins = []
 command_prefix = "/y"
 operations_issue = 2
+mirror_since = "2025-01-01"
 handler = []
 
 [bluesky]
@@ -401,3 +407,27 @@ def test_an_override_does_not_hide_a_section_of_the_wrong_type(tmp_path: Path) -
     with pytest.raises(ConfigError) as caught:
         load_config(str(path), {"LORE_HTTP_TIMEOUT_SECONDS": "1"})
     assert caught.value.details["key"] == "http"
+
+
+@pytest.mark.parametrize("value", ["yesterday", "2025-13-01", "12h", "30m", "2025-01-01T00:00:00", "365"])
+@pytest.mark.parametrize(
+    ("tree", "key"),
+    [
+        ({"gitlab": [{"mirror_since": "?"}]}, "gitlab[0].mirror_since"),
+        ({"github": [{"mirror_since": "?"}]}, "github[0].mirror_since"),
+        ({"github": [{"repos": ["a/b", {"name": "a/c", "mirror_since": "?"}]}]}, "github[0].repos[1].mirror_since"),
+        (
+            {"gitlab": [{"projects": ["a"], "overrides": [{"project": "a", "mirror_since": "?"}]}]},
+            "gitlab[0].overrides[0].mirror_since",
+        ),
+    ],
+)
+def test_a_horizon_that_cannot_be_parsed_is_refused_with_its_key_and_the_accepted_forms(
+    tree: dict[str, Any], key: str, value: str
+) -> None:
+    text = json.dumps(tree).replace("?", value)
+    with pytest.raises(ConfigError, match=re.escape(f"here.toml: {key}: could not parse {value!r}")) as caught:
+        parse_config(json.loads(text), "here.toml")
+    assert caught.value.details["key"] == key
+    assert '"2025-01-01"' in (caught.value.fix or "")
+    assert '"365d"' in (caught.value.fix or "")

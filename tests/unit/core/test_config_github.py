@@ -45,6 +45,7 @@ handler_env = ["PATH", "MY_*"]
 event_lease_seconds = 602
 settle_write_seconds = 32
 mirror = "followed"
+mirror_since = "365d"
 """
 HOST = f"""
 [[github]]

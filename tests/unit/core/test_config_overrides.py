@@ -46,6 +46,8 @@ def test_a_project_override_applies_only_to_that_project_on_that_host(source: st
 
 def test_every_override_key_has_the_type_of_the_setting_it_overrides() -> None:
     overrides = {info.name: info.type for info in msgspec.structs.fields(ProjectOverride) if info.name != "project"}
+    # Of the host, and not of `[sync]`.
+    assert overrides.pop("mirror_since") == str | None
     settings = {info.name: info.type for info in msgspec.structs.fields(Sync)}
     assert overrides == {name: settings[name] | None for name in overrides}
 

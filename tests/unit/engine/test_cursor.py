@@ -11,8 +11,8 @@ from tidelore.engine.cursor import (
     Cursor,
     Window,
     backfilled,
-    decode_window,
-    encode_window,
+    decode,
+    encode,
     forward,
     order_key,
     parse_id,
@@ -55,13 +55,13 @@ def test_a_window_round_trips_through_its_stored_form() -> None:
         Window(9, 8, "token", 2, 1, "s", "b", Position(9, 4)),
         Window(9, 8, top=Position(9, "at://x")),
     ):
-        assert decode_window(encode_window(window)) == window
-    assert encode_window(None) is None
+        assert decode(encode(window), Window) == window
+    assert encode(None) is None
 
 
 @pytest.mark.parametrize("text", [None, "", "nonsense", "{}", "[1]", '{"instant": "x", "since": 1}'])
 def test_an_unreadable_window_is_dropped(text: str | None) -> None:
-    assert decode_window(text) is None
+    assert decode(text, Window) is None
 
 
 def test_stored_ids_are_read_back_as_numbers_or_text() -> None:

@@ -75,6 +75,18 @@ def test_the_watermark_moves_only_when_no_gap_is_open() -> None:
     assert store.cursor.watermark == Position(999, "at://999")
 
 
+def test_a_first_walk_stops_at_the_horizon() -> None:
+    store = PlainScopeStore(Cursor(horizon=900))
+    script = Script(
+        Page([item("at://999", 999)], next_token="t"),
+        Page([item("at://900", 900), item("at://899", 899)], next_token="u"),
+    )
+    descend(script, store, lookback_ms=NOW)
+    assert [request.token for request in script.asked] == [None, "t"]
+    assert sorted(store.items) == ["at://900", "at://999"]
+    assert store.cursor == Cursor(watermark=Position(999, "at://999"), complete=True, horizon=900)
+
+
 def test_an_item_dated_ahead_of_the_server_moves_the_watermark_only_to_the_servers_time() -> None:
     store = PlainScopeStore(Cursor(watermark=TOP))
     ahead = item("at://ahead", 5000)

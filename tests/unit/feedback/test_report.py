@@ -56,6 +56,7 @@ def row(surface: str, scope: str, polled_at: int | None, **changes: Any) -> Curs
         updated_at=START,
         set_aside=None,
         set_aside_at=None,
+        horizon_at=None,
         gaps=0,
     )
     return replace(made, **changes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidelore.engine.cursor import Cursor, LogPosition, decode_log, encode_log
+from tidelore.engine.cursor import Cursor, LogPosition, decode, encode
 from tidelore.engine.log import LogPlan, advance_key, start_key
 from tidelore.sources.bluesky.payloads import COLLECTIONS, key_before, tid_instant
 from tidelore.sources.bluesky.surfaces import RECORD_KEYS
@@ -43,7 +43,7 @@ def test_no_record_key_exists_before_the_epoch() -> None:
 )
 def test_a_reach_round_trips_through_the_stored_cursor(floor: int, keys: dict[str, str], behind: bool) -> None:
     cursor = Cursor(log=LogPosition(floor, keys, behind))
-    stored = Cursor(log=decode_log(encode_log(cursor.log)))
+    stored = Cursor(log=decode(encode(cursor.log), LogPosition))
     assert stored.log == LogPosition(floor, keys, behind)
 
 

@@ -35,6 +35,9 @@ class CoveredList(Struct, frozen=True):
     stored: Annotated[int, means("number of items in the copy")]
     complete: Annotated[bool, means("whether it was read to its end")]
     read_at: Annotated[Instant | None, means("when it was last read, or null")]
+    since: Annotated[
+        Instant | None, means("older items, by their last update, are not stored (`mirror_since`); null for none")
+    ]
 
 
 class CoveredChildren(Struct, frozen=True, kw_only=True):
@@ -74,7 +77,15 @@ def read_coverage(app: App, project: str | None = None) -> Coverage:
         refused = {(one.source, one.project, one.parent_kind, one.kind): one.error for one in read_refusals(database)}
         rate = request_rate(database)
     lists = [
-        CoveredList(one.source, one.project, one.surface, one.stored, bool(one.is_complete), instant(one.polled_at))
+        CoveredList(
+            one.source,
+            one.project,
+            one.surface,
+            one.stored,
+            bool(one.is_complete),
+            instant(one.polled_at),
+            instant(one.horizon_at),
+        )
         for one in found_lists
         if chosen is None or (one.source, one.project) == (chosen.source, chosen.path)
     ]

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 import click
 
-from tidelore.app.reading.coverage import Coverage, read_coverage
+from tidelore.app.reading.coverage import Coverage, CoveredList, read_coverage
 from tidelore.app.reading.opening import OpenedItem, find_page
 from tidelore.cli.command import LoreCommand, invocation_of
 from tidelore.cli.output.render import Output, open_page, plural, when
 from tidelore.cli.output.table import Column, table
-from tidelore.core.clock import describe_age
+from tidelore.core.clock import describe_age, format_instant
 
 
 @click.command("open", cls=LoreCommand, example="lore open 'group/project!12'", answer=OpenedItem)
@@ -42,6 +42,7 @@ def coverage_command(ctx: click.Context, /, project: str | None, *, as_json: boo
 
     For each project: the lists with the number of stored items, and for what belongs to them (discussions, events,
     files and the like) how many issues and merge requests are current, outdated, never read, failing or unavailable.
+    A list that is complete "since" a day leaves out what was last updated before (`mirror_since`).
     """
     invocation = invocation_of(ctx)
     invocation.choices.robot |= as_json
@@ -49,13 +50,16 @@ def coverage_command(ctx: click.Context, /, project: str | None, *, as_json: boo
     return Output(found, () if invocation.choices.robot else list(_lines(found)))
 
 
+def _complete(one: CoveredList) -> str:
+    """Return whether a list was read to its end, and from when on if older items were left out."""
+    since = "" if one.since is None else f" since {format_instant(one.since)[:10]}"
+    return f"{'yes' if one.complete else 'no'}{since}"
+
+
 def _lines(found: Coverage) -> Iterator[str]:
     yield from table(
         [Column("PROJECT", path=True, shrinks=True), "LIST", Column("STORED", right=True), "COMPLETE", "READ"],
-        [
-            [one.project, one.list, f"{one.stored:,}", "yes" if one.complete else "no", when(one.read_at)]
-            for one in found.lists
-        ],
+        [[one.project, one.list, f"{one.stored:,}", _complete(one), when(one.read_at)] for one in found.lists],
         always_headings=True,
     )
     yield ""

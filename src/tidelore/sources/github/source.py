@@ -313,6 +313,14 @@ class GitHubSource:
         """Return the comments among which an answer would be: in the conversation, or on the diff."""
         return self.thread(place.repo, ISSUE_COMMENT if place.reply_to is None else REVIEW_COMMENT, place.number)
 
+    def comment_lists(self, remote_id: int, number: int) -> Mapping[str, Pages[CommentRecord]]:
+        """Return all comments of one pull request."""
+        return {
+            "pr_issue_comments": self.thread(remote_id, ISSUE_COMMENT, number),
+            "pr_review_comments": self.thread(remote_id, REVIEW_COMMENT, number),
+            "pr_review_summaries": self.reviews(remote_id, number),
+        }
+
     async def post_answer(self, place: AnswerPlace, body: str) -> CommentRecord:
         """Comment on a thread, or reply to a review comment."""
         if place.reply_to is None:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from tidelore.core.content import digest
-from tidelore.core.model import CommentRecord, Item, MemberRecord, Rejected, Version, comment_of_note
+from tidelore.core.model import CommentRecord, Item, MemberRecord, NoteRecord, Rejected, Version, comment_of_note
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.sources.gitlab.client import API, GitLabClient
 from tidelore.sources.gitlab.payloads import Member
@@ -28,7 +28,7 @@ _MEMBERS = "members"
 
 
 class NoteList:
-    """The notes of one issue or merge request, the newest first, down to `since`."""
+    """What people said on one issue or merge request, the newest first, down to `since`; without system notes."""
 
     def __init__(self, client: GitLabClient, place: AnswerPlace, per_page: int) -> None:
         self._client = client
@@ -53,12 +53,13 @@ class NoteList:
         for raw in raws:
             payload = bytes(raw)
             try:
-                record = _comment(payload, self._place)
+                note = transform_note(payload, 0)
             except (msgspec.DecodeError, ValueError, RecursionError) as error:
                 rejected.append(reject(payload, str(error), "id"))
                 continue
-            version = Version(record.remote_id, record.updated_at, digest(payload))
-            items.append(Item(version, record.created_at, payload, record))
+            if not note.is_system:
+                version = Version(note.remote_id, note.updated_at, digest(payload))
+                items.append(Item(version, note.created_at, payload, _comment(note, self._place)))
         return items, rejected
 
 
@@ -69,7 +70,7 @@ async def post_note(client: GitLabClient, place: AnswerPlace, body: str) -> Comm
         above += f"/discussions/{quote(place.discussion, safe='')}"
     route = f"{_KINDS[place.scope_kind][0]}/post"
     return await client.post(
-        f"{above}/notes", {"body": body}, read=lambda payload: _comment(payload, place), route=route
+        f"{above}/notes", {"body": body}, read=lambda payload: _comment(transform_note(payload, 0), place), route=route
     )
 
 
@@ -100,5 +101,5 @@ def _address(place: AnswerPlace) -> str:
     return f"{API}/projects/{quote(str(place.repo), safe='')}/{_KINDS[place.scope_kind][0]}/{place.number}"
 
 
-def _comment(payload: bytes, place: AnswerPlace) -> CommentRecord:
-    return comment_of_note(transform_note(payload, 0), place.number, _KINDS[place.scope_kind][1])
+def _comment(note: NoteRecord, place: AnswerPlace) -> CommentRecord:
+    return comment_of_note(note, place.number, _KINDS[place.scope_kind][1])

@@ -126,9 +126,6 @@ class GitLabSource:
             keyset=keyset and not by_creation,
         )
 
-    def feed(self, name: str, remote_id: int) -> Lister[CommentRecord]:
-        raise NotImplementedError(f"GitLab has no list of {name} for project {remote_id}")
-
     def children(self, kind: str, resource: str, remote_id: int, parent: Parent) -> Sequence[Pages[ChildRecord]]:
         lists = child_lists(self._client, kind, resource, remote_id, parent.iid, per_page=self._per_page)
         if kind != "discussions":
@@ -167,6 +164,10 @@ class GitLabSource:
     def answers(self, place: AnswerPlace) -> Pages[CommentRecord]:
         """Return the notes of an issue or a merge request, the newest first."""
         return NoteList(self._client, place, self._per_page)
+
+    def comment_lists(self, remote_id: int, number: int) -> Mapping[str, Pages[CommentRecord]]:
+        """Return all notes of one merge request."""
+        return {"mr_notes": self.answers(AnswerPlace(remote_id, "pr", number))}
 
     async def post_answer(self, place: AnswerPlace, body: str) -> CommentRecord:
         """Write a note, in a discussion if one is given, without retries."""

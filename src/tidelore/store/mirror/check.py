@@ -16,7 +16,7 @@ from tidelore.core.content import digest
 from tidelore.core.errors import DatabaseUnusable
 from tidelore.core.extras import find_missing, install_command
 from tidelore.core.process import ProcessIdentity, is_dead
-from tidelore.engine.cursor import SKEW_MS, decode_window
+from tidelore.engine.cursor import SKEW_MS, Window, decode
 from tidelore.store.database.migrate import migrations
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.kinds import PARENT_KINDS
@@ -477,7 +477,7 @@ def _damaged_payloads(database: Database) -> Iterator[int]:
 
 def _windows(database: Database) -> CheckFinding:
     rows = database.read(f"SELECT {SCOPE}, reading FROM cursors WHERE reading IS NOT NULL ORDER BY 1")
-    bad = [str(name) for name, reading in rows if decode_window(reading) is None]
+    bad = [str(name) for name, reading in rows if decode(reading, Window) is None]
     return _finding("windows", "all stored windows are readable", "unreadable windows", bad)
 
 

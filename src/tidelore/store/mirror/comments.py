@@ -268,19 +268,23 @@ _SETTLE = (
 
 
 def settle_comments(
-    tx: Transaction, kind: ParentKind, project_id: int, *, read_at: int, settle_ms: int, now_ms: int
+    tx: Transaction, kind: ParentKind, project_id: int, *, read_at: int, settle_ms: int, now_ms: int, horizon: int = 0
 ) -> int:
     """Count the comments of parents as read, after all feeds of a project were read from `read_at` (server's clock).
 
     A parent with another number of conversation comments than its forge counts stays due and is read by itself:
-    one of its comments was deleted. Returns how many parents were due and are read now.
+    one of its comments was deleted. So does one that existed before the horizon of the feeds, until it was read once:
+    the feeds leave out its older comments. Returns how many parents were due and are read now.
     """
     counted = (
         f"(SELECT COUNT(*) FROM discussions d JOIN notes n ON n.discussion_id = d.id WHERE d.{kind.column} = p.id"
         f" AND n.kind = '{ISSUE_COMMENT}')"
     )
-    matching = f"SELECT 1 FROM {kind.table} p WHERE p.id = child_sync.parent_id AND p.user_notes_count = {counted}"
-    times = {"now": now_ms, "read_at": read_at, "settled": read_at - settle_ms}
+    matching = (
+        f"SELECT 1 FROM {kind.table} p WHERE p.id = child_sync.parent_id AND p.user_notes_count = {counted}"
+        " AND (p.created_at >= :horizon OR child_sync.fetched_for IS NOT NULL)"
+    )
+    times = {"now": now_ms, "read_at": read_at, "settled": read_at - settle_ms, "horizon": horizon}
     return tx.change(f"{_SETTLE} AND EXISTS ({matching})", {**kind_params(kind, "comments", project_id), **times})
 
 

@@ -15,15 +15,14 @@ from tidelore.core.errors import NotFound
 from tidelore.core.model import Position, Scope
 from tidelore.core.references import match_one
 from tidelore.engine.cursor import (
+    Census,
     Cursor,
     Gap,
+    LogPosition,
     Validator,
-    decode_census,
-    decode_log,
-    decode_window,
-    encode_census,
-    encode_log,
-    encode_window,
+    Window,
+    decode,
+    encode,
     forward,
     parse_id,
 )
@@ -53,6 +52,7 @@ class CursorRow(Struct, frozen=True):
     updated_at: int
     set_aside: str | None
     set_aside_at: int | None
+    horizon_at: int | None
     gaps: int
 
     @property
@@ -69,20 +69,21 @@ def scope_params(scope: Scope) -> dict[str, object]:
 def load_cursor(database: Database, scope: Scope) -> Cursor:
     """Return the stored cursor of a scope, valid or not."""
     rows = database.read(
-        "SELECT watermark_at, watermark_id, reading, log_position, url, etag, bootstrap_complete, census"
+        "SELECT watermark_at, watermark_id, reading, log_position, url, etag, bootstrap_complete, census, horizon_at"
         f" FROM cursors WHERE {_KEY}",
         scope_params(scope),
     )
     if not rows:
         return Cursor()
-    at, key, reading, log, url, etag, complete, census = rows[0]
+    at, key, reading, log, url, etag, complete, census, horizon = rows[0]
     return Cursor(
         watermark=None if at is None else Position(at, parse_id(key or "0")),
-        window=decode_window(reading),
-        log=decode_log(log),
+        window=decode(reading, Window),
+        log=decode(log, LogPosition),
         validator=Validator(url, etag) if url and etag else None,
         complete=bool(complete),
-        census=decode_census(census),
+        census=decode(census, Census) or Census(),
+        horizon=horizon or 0,
     )
 
 
@@ -112,26 +113,27 @@ def save_cursor(tx: Transaction, scope: Scope, cursor: Cursor, now_ms: int) -> N
     """Write a cursor, in the transaction of the rows it covers."""
     tx.execute(
         "INSERT INTO cursors (source, surface, scope, project_id, watermark_at, watermark_id, reading, log_position,"
-        " url, etag, bootstrap_complete, census, verified_at, polled_at, updated_at)"
+        " url, etag, bootstrap_complete, census, horizon_at, verified_at, polled_at, updated_at)"
         " VALUES (:source, :surface, :scope, :project_id, :watermark_at, :watermark_id, :reading, :log, :url,"
-        " :etag, :complete, :census, :verified_at, :now, :now)"
+        " :etag, :complete, :census, :horizon, :verified_at, :now, :now)"
         " ON CONFLICT (source, surface, scope) DO UPDATE SET project_id = excluded.project_id,"
         " watermark_at = excluded.watermark_at, watermark_id = excluded.watermark_id,"
         " reading = excluded.reading, log_position = excluded.log_position, url = excluded.url, etag = excluded.etag,"
         " bootstrap_complete = excluded.bootstrap_complete, census = excluded.census,"
-        " verified_at = excluded.verified_at,"
+        " horizon_at = excluded.horizon_at, verified_at = excluded.verified_at,"
         " polled_at = excluded.polled_at, updated_at = excluded.updated_at",
         {
             **scope_params(scope),
             "project_id": scope.project_id,
             "watermark_at": cursor.watermark.at if cursor.watermark else None,
             "watermark_id": str(cursor.watermark.id) if cursor.watermark else None,
-            "reading": encode_window(cursor.window),
-            "log": encode_log(cursor.log),
+            "reading": encode(cursor.window),
+            "log": encode(cursor.log),
             "url": cursor.validator.url if cursor.validator else None,
             "etag": cursor.validator.etag if cursor.validator else None,
             "complete": int(cursor.complete),
-            "census": encode_census(cursor.census),
+            "census": encode(cursor.census),
+            "horizon": cursor.horizon or None,
             "verified_at": cursor.census.verified_at,
             "now": now_ms,
         },
@@ -202,8 +204,8 @@ def list_cursors(database: Database) -> list[CursorRow]:
     rows = database.read(
         "SELECT c.source, c.surface, c.scope, p.path, a.handle, c.watermark_at, c.watermark_id, c.bootstrap_complete,"
         " COALESCE(c.reading, c.log_position), c.etag, c.url, c.polled_at, c.verified_at, c.updated_at,"
-        " c.set_aside, c.set_aside_at, (SELECT COUNT(*) FROM gaps g WHERE g.source = c.source AND g.surface = c.surface"
-        " AND g.scope = c.scope)"
+        " c.set_aside, c.set_aside_at, c.horizon_at, (SELECT COUNT(*) FROM gaps g WHERE g.source = c.source"
+        " AND g.surface = c.surface AND g.scope = c.scope)"
         " FROM cursors c LEFT JOIN projects p ON p.id = c.project_id"
         " LEFT JOIN accounts a ON a.did = c.scope AND c.source = 'bluesky' ORDER BY c.source, c.surface, c.scope"
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from tidelore.core.model import Item, ListedRecord, PullIssueRecord, RemoteId, Scope, Version
 from tidelore.store.database.port import Database, Transaction
 from tidelore.store.mirror.child_progress import make_due
-from tidelore.store.mirror.parents import Family, LinkCounts, bury
+from tidelore.store.mirror.parents import Family, LinkCounts, bury, held_between
 from tidelore.store.mirror.payloads import Pack
 
 _SIDE = ("comments", "reactions", "node_id", "remote_id", "updated_at", "hash", "project_id", "iid")
@@ -42,17 +42,9 @@ class IssuesWithSides:
     def held(
         self, database: Database, project_id: int, created_from: int, created_before: int | None
     ) -> dict[RemoteId, str]:
-        rows = database.read(
-            "SELECT issue_remote_id, iid FROM merge_requests WHERE project_id = :project_id AND deleted_at IS NULL"
-            " AND issue_remote_id IS NOT NULL AND created_at >= :created_from AND created_at < :created_before",
-            {
-                "project_id": project_id,
-                "created_from": created_from,
-                "created_before": 2**62 if created_before is None else created_before,
-            },
-        )
-        sides: dict[RemoteId, str] = {key: str(iid) for key, iid in rows}
-        return self._issues.held(database, project_id, created_from, created_before) | sides
+        span = (project_id, created_from, created_before)
+        sides = held_between(database, self._pulls.table, *span, key="issue_remote_id")
+        return self._issues.held(database, *span) | sides
 
     def write(
         self, tx: Transaction, project_id: int, items: Sequence[Item[ListedRecord]], now_ms: int, pack: Pack

@@ -196,11 +196,16 @@ def stored_versions(
 
 
 def held_between(
-    database: Database, table: str, project_id: int, created_from: int, created_before: int | None
+    database: Database,
+    table: str,
+    project_id: int,
+    created_from: int,
+    created_before: int | None,
+    key: str = "remote_id",
 ) -> dict[RemoteId, str]:
-    """Return the stored items that were created in a span: remote id and iid."""
+    """Return the stored items that were created in a span: remote id (or another column) and iid."""
     rows = database.read(
-        f"SELECT remote_id, iid FROM {table} WHERE project_id = :project_id AND deleted_at IS NULL"
+        f"SELECT {key}, iid FROM {table} WHERE project_id = :project_id AND deleted_at IS NULL AND {key} IS NOT NULL"
         " AND created_at >= :created_from AND created_at < :created_before",
         {
             "project_id": project_id,

@@ -9,7 +9,10 @@ from tidelore.store.mirror.kinds import POSITIONS
 
 
 class ListCoverage(NamedTuple):
-    """A list of a project: how many items are stored, whether its first reading is complete, and when it was read."""
+    """A list of a project: how many items are stored, whether its first reading is complete, and when it was read.
+
+    Items last updated before `horizon_at` were left out.
+    """
 
     source: str
     project: str
@@ -17,6 +20,7 @@ class ListCoverage(NamedTuple):
     stored: int
     is_complete: int
     polled_at: int | None
+    horizon_at: int | None
 
 
 class ChildCoverage(NamedTuple):
@@ -56,15 +60,15 @@ def read_lists(database: Database) -> list[ListCoverage]:
         )
     }
     rows = database.read(
-        "SELECT c.project_id, p.source, p.path, c.surface, c.bootstrap_complete, c.watermark_at, c.polled_at"
-        " FROM cursors c JOIN projects p ON p.id = c.project_id ORDER BY p.path, c.surface"
+        "SELECT c.project_id, p.source, p.path, c.surface, c.bootstrap_complete, c.watermark_at, c.polled_at,"
+        " c.horizon_at FROM cursors c JOIN projects p ON p.id = c.project_id ORDER BY p.path, c.surface"
     )
     found = []
-    for project_id, source, path, surface, complete, watermark, polled_at in rows:
+    for project_id, source, path, surface, complete, watermark, *times in rows:
         table = _COUNTED.get(surface.rpartition(".")[2])
         if table is not None:
             whole = int(bool(complete) or watermark is not None)
-            found.append(ListCoverage(source, path, surface, totals.get((project_id, table), 0), whole, polled_at))
+            found.append(ListCoverage(source, path, surface, totals.get((project_id, table), 0), whole, *times))
     return found
 
 

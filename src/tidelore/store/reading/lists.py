@@ -5,7 +5,8 @@ Every filter is a condition with bound parameters: no user text becomes part of 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,32 +15,25 @@ from tidelore.store.database.port import Database
 from tidelore.store.mirror.parents import Family
 
 SORTS = {"updated": "updated_at", "created": "created_at"}
+SHARED = {"state": "state", "author": "author_username", "project_id": "project_id"}
+"""Filters that every list has, and the columns they compare."""
 _EQUAL = {
-    "state": "state",
-    "author": "author_username",
+    **SHARED,
     "target_branch": "target_branch",
     "source_branch": "source_branch",
     "milestone": "milestone_title",
     "status": "status_name",
-    "project_id": "project_id",
+    "draft": "draft",
 }
 _OF_REQUESTS = "t.draft, t.source_branch, t.target_branch, NULL"
 _OF_ISSUES = "0, NULL, NULL, t.status_name"
 
 
-class ListFilter(Struct, frozen=True, kw_only=True):
-    """Filters for a list; None means no filter. `after` is the key of the last row already shown."""
+class PageFilter(Struct, frozen=True, kw_only=True):
+    """Filters that every list has; None means no filter. `after` is the key of the last row already shown."""
 
     state: str | None = None
-    draft: bool | None = None
     author: str | None = None
-    assignee: str | None = None
-    reviewer: str | None = None
-    target_branch: str | None = None
-    source_branch: str | None = None
-    milestone: str | None = None
-    status: str | None = None
-    labels: tuple[str, ...] = ()
     project_id: int | None = None
     since: int | None = None
     deleted: bool = False
@@ -47,6 +41,19 @@ class ListFilter(Struct, frozen=True, kw_only=True):
     ascending: bool = False
     limit: int = 20
     after: tuple[int, int] | None = None
+
+
+class ListFilter(PageFilter, frozen=True, kw_only=True):
+    """Filters for a list of issues or merge requests."""
+
+    draft: bool | None = None
+    assignee: str | None = None
+    reviewer: str | None = None
+    target_branch: str | None = None
+    source_branch: str | None = None
+    milestone: str | None = None
+    status: str | None = None
+    labels: tuple[str, ...] = ()
     with_talk: bool = False
 
 
@@ -80,62 +87,87 @@ class ListedParent(Struct, frozen=True):
     talk: DiscussionCounts = DiscussionCounts()
 
 
-class Listing(Struct, frozen=True):
+class DatedRow(Protocol):
+    """A row that lists can be sorted by."""
+
+    @property
+    def id(self) -> int: ...
+
+
+R = TypeVar("R", bound=DatedRow)
+
+
+class Listing(Struct, Generic[R], frozen=True):
     """A page of a list, the total number of rows, and the key after which the next page starts."""
 
-    items: list[ListedParent]
+    items: list[R]
     total: int
     next: tuple[int, int] | None
 
 
-def list_parents(database: Database, family: Family, wanted: ListFilter) -> Listing:
-    """Return one page of a list, newest first by default."""
-    conditions, params = _conditions(family, wanted)
+def read_page(
+    database: Database,
+    select: str,
+    table: str,
+    shape: Callable[..., R],
+    wanted: PageFilter,
+    conditions: Sequence[str],
+    params: Mapping[str, Any],
+) -> Listing[R]:
+    """Return one page of the rows of a table, newest first by default; `select` names the columns of `shape`."""
     where = " AND ".join(conditions)
-    total = int(database.read(f"SELECT COUNT(*) FROM {family.table} t WHERE {where}", params)[0][0])
+    total = int(database.read(f"SELECT COUNT(*) FROM {table} t WHERE {where}", params)[0][0])
     column = f"t.{SORTS[wanted.sort]}"
     direction, beyond = ("ASC", ">") if wanted.ascending else ("DESC", "<")
+    bounds = {"limit": wanted.limit + 1}
     if wanted.after is not None:
         where += f" AND ({column} {beyond} :after_at OR ({column} = :after_at AND t.id {beyond} :after_id))"
-        params |= {"after_at": wanted.after[0], "after_id": wanted.after[1]}
-    own = _OF_REQUESTS if "draft" in family.names else _OF_ISSUES
+        bounds |= {"after_at": wanted.after[0], "after_id": wanted.after[1]}
     # Read one more row than requested, to find out whether there is a next page.
     rows = database.read(
-        "SELECT t.id, p.path, t.iid, t.title, t.state, t.author_username, t.milestone_title, t.created_at,"
-        f" t.updated_at, t.deleted_at, t.web_url, t.references_short, {own}"
-        f" FROM {family.table} t JOIN projects p ON p.id = t.project_id"
+        f"{select} FROM {table} t JOIN projects p ON p.id = t.project_id"
         f" WHERE {where} ORDER BY {column} {direction}, t.id {direction} LIMIT :limit",
-        {**params, "limit": wanted.limit + 1},
+        {**params, **bounds},
     )
-    shown = rows[: wanted.limit]
-    ids = [row[0] for row in shown]
-    labels = _labels(database, family, ids)
-    talk = _talk(database, family, ids) if wanted.with_talk else {}
-    items = [
-        replace(ListedParent(*row), labels=labels.get(row[0], ()), talk=talk.get(row[0], DiscussionCounts()))
-        for row in shown
-    ]
+    items = [shape(*row) for row in rows[: wanted.limit]]
     more = len(rows) > wanted.limit
-    return Listing(items, total, _key(items[-1], wanted.sort) if more else None)
+    return Listing(items, total, (getattr(items[-1], SORTS[wanted.sort]), items[-1].id) if more else None)
 
 
-def _key(item: ListedParent, sort: str) -> tuple[int, int]:
-    return (item.created_at if sort == "created" else item.updated_at, item.id)
-
-
-def _conditions(family: Family, wanted: ListFilter) -> tuple[list[str], dict[str, Any]]:
+def page_conditions(wanted: PageFilter, equal: Mapping[str, str]) -> tuple[list[str], dict[str, Any]]:
+    """Return the conditions of a list: filters by equality, by the last update, and whether it lists deleted items."""
     conditions = ["t.deleted_at IS NOT NULL" if wanted.deleted else "t.deleted_at IS NULL"]
     params: dict[str, Any] = {}
-    for name, column in _EQUAL.items():
-        if getattr(wanted, name) is not None:
+    for name, column in equal.items():
+        value = getattr(wanted, name)
+        if value is not None:
             conditions.append(f"t.{column} = :{name}")
-            params[name] = getattr(wanted, name)
-    if wanted.draft is not None:
-        conditions.append("t.draft = :draft")
-        params["draft"] = int(wanted.draft)
+            params[name] = int(value) if isinstance(value, bool) else value
     if wanted.since is not None:
         conditions.append("t.updated_at >= :since")
         params["since"] = wanted.since
+    return conditions, params
+
+
+def list_parents(database: Database, family: Family, wanted: ListFilter) -> Listing[ListedParent]:
+    """Return one page of a list, newest first by default."""
+    own = _OF_REQUESTS if "draft" in family.names else _OF_ISSUES
+    select = (
+        "SELECT t.id, p.path, t.iid, t.title, t.state, t.author_username, t.milestone_title, t.created_at,"
+        f" t.updated_at, t.deleted_at, t.web_url, t.references_short, {own}"
+    )
+    page = read_page(database, select, family.table, ListedParent, wanted, *_conditions(family, wanted))
+    ids = [item.id for item in page.items]
+    labels = _labels(database, family, ids)
+    talk = _talk(database, family, ids) if wanted.with_talk else {}
+    items = [
+        replace(item, labels=labels.get(item.id, ()), talk=talk.get(item.id, DiscussionCounts())) for item in page.items
+    ]
+    return replace(page, items=items)
+
+
+def _conditions(family: Family, wanted: ListFilter) -> tuple[list[str], dict[str, Any]]:
+    conditions, params = page_conditions(wanted, _EQUAL)
     link = f"x.{family.parent_column} = t.id"
     for name, people in (("assignee", "assignees"), ("reviewer", "reviewers")):
         if getattr(wanted, name) is not None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import Struct
 
 from tidelore.core.errors import NotFound
@@ -11,23 +9,14 @@ from tidelore.core.references import KINDS, NOUNS, Reference
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.topics import TABLE
 from tidelore.store.reading.conversations import FAMILIES, candidates, choose_candidate, named_project
-from tidelore.store.reading.lists import SORTS
+from tidelore.store.reading.lists import SHARED, Listing, PageFilter, page_conditions, read_page
 
 
-class TopicFilter(Struct, frozen=True, kw_only=True):
-    """Filters for a list of topics; None means no filter. `after` is the key of the last row already shown."""
+class TopicFilter(PageFilter, frozen=True, kw_only=True):
+    """Filters for a list of topics."""
 
-    state: str | None = None
-    author: str | None = None
     category: str | None = None
     answered: bool | None = None
-    project_id: int | None = None
-    since: int | None = None
-    deleted: bool = False
-    sort: str = "updated"
-    ascending: bool = False
-    limit: int = 20
-    after: tuple[int, int] | None = None
 
 
 class TopicRow(Struct, frozen=True):
@@ -71,53 +60,18 @@ class TopicCommentRow(Struct, frozen=True):
     url: str | None
 
 
-class TopicPage(Struct, frozen=True):
-    """One page of a list. `total` counts all pages; `next` is the key to continue with."""
-
-    items: list[TopicRow]
-    total: int
-    next: tuple[int, int] | None
-
-
 _SELECT = (
     "SELECT t.id, p.path, t.iid, t.title, t.body, t.state, t.state_reason, t.author_username, t.author_association,"
     " t.category, t.is_answered, t.answer_chosen_at, t.upvotes, t.locked, t.created_at, t.updated_at, t.closed_at,"
     " t.deleted_at, t.web_url,"
     " (SELECT COUNT(*) FROM topic_comments c WHERE c.topic_id = t.id AND c.deleted_at IS NULL)"
-    " FROM topics t JOIN projects p ON p.id = t.project_id"
 )
-_EQUAL = {"state": "state", "author": "author_username", "category": "category", "project_id": "project_id"}
+_EQUAL = {**SHARED, "category": "category", "answered": "is_answered"}
 
 
-def list_topics(database: Database, wanted: TopicFilter) -> TopicPage:
+def list_topics(database: Database, wanted: TopicFilter) -> Listing[TopicRow]:
     """Return one page of topics, the newest update first by default."""
-    conditions = ["t.deleted_at IS NOT NULL" if wanted.deleted else "t.deleted_at IS NULL"]
-    params: dict[str, Any] = {}
-    for name, column in _EQUAL.items():
-        if getattr(wanted, name) is not None:
-            conditions.append(f"t.{column} = :{name}")
-            params[name] = getattr(wanted, name)
-    if wanted.answered is not None:
-        conditions.append("t.is_answered = :answered")
-        params["answered"] = int(wanted.answered)
-    if wanted.since is not None:
-        conditions.append("t.updated_at >= :since")
-        params["since"] = wanted.since
-    where = " AND ".join(conditions)
-    total = int(database.read(f"SELECT COUNT(*) FROM topics t WHERE {where}", params)[0][0])
-    column = f"t.{SORTS[wanted.sort]}"
-    direction, beyond = ("ASC", ">") if wanted.ascending else ("DESC", "<")
-    if wanted.after is not None:
-        where += f" AND ({column} {beyond} :after_at OR ({column} = :after_at AND t.id {beyond} :after_id))"
-        params |= {"after_at": wanted.after[0], "after_id": wanted.after[1]}
-    # Read one more row than requested, to find out whether there is a next page.
-    rows = database.read(
-        f"{_SELECT} WHERE {where} ORDER BY {column} {direction}, t.id {direction} LIMIT :limit",
-        {**params, "limit": wanted.limit + 1},
-    )
-    items = [TopicRow(*row) for row in rows[: wanted.limit]]
-    more = len(rows) > wanted.limit
-    return TopicPage(items, total, (getattr(items[-1], SORTS[wanted.sort]), items[-1].id) if more else None)
+    return read_page(database, _SELECT, TABLE, TopicRow, wanted, *page_conditions(wanted, _EQUAL))
 
 
 def resolve_topic(database: Database, reference: Reference, *, project: str | None = None, default: str = "") -> int:
@@ -140,7 +94,9 @@ def resolve_topic(database: Database, reference: Reference, *, project: str | No
 
 def read_topic(database: Database, row_id: int) -> tuple[TopicRow, list[TopicCommentRow]]:
     """Return a topic and its comments in order, each followed by its replies."""
-    (row,) = database.read(f"{_SELECT} WHERE t.id = :id", {"id": row_id})
+    (row,) = database.read(
+        f"{_SELECT} FROM topics t JOIN projects p ON p.id = t.project_id WHERE t.id = :id", {"id": row_id}
+    )
     comments = database.read(
         "SELECT remote_id, in_reply_to, author_username, author_association, body, is_answer, upvotes, created_at,"
         " updated_at, deleted_at, url FROM topic_comments WHERE topic_id = :id ORDER BY position",

@@ -172,7 +172,7 @@ def move(
     )
     if not rows:
         raise IllegalTransition(
-            f"{tracked.repo_full_name}#{tracked.pr_number} is no longer {tracked.status}",
+            f"{tracked.pr_number} of {tracked.repo_full_name} is no longer {tracked.status}",
             fix="check it with `lore feedback show`",
             before=tracked.status,
             after=to_status,

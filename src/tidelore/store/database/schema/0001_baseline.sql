@@ -45,6 +45,7 @@ CREATE TABLE cursors (
     url                TEXT,                                             -- full address the validator belongs to
     bootstrap_complete INTEGER NOT NULL DEFAULT 0 CHECK (bootstrap_complete IN (0, 1)), -- the first reading came to its end
     census             TEXT NOT NULL DEFAULT '{}',                       -- how far the verification has come (JSON)
+    horizon_at         INTEGER,                                          -- items last updated before it are left out; null: none
     verified_at        INTEGER,                                          -- start of the last complete verification
     polled_at          INTEGER,                                          -- last answer
     updated_at         INTEGER NOT NULL,
