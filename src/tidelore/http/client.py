@@ -302,10 +302,26 @@ class HttpClient:
 
         An error with the reason `unclear_write` means that the write may have happened: read back to find out.
         """
+        return await self._write("POST", path_or_url, json, headers, route)
+
+    async def put(
+        self,
+        path_or_url: str,
+        json: object = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        route: str | None = None,
+    ) -> Response:
+        """Send a write that changes an object once, without retries; errors are those of `post`."""
+        return await self._write("PUT", path_or_url, json, headers, route)
+
+    async def _write(
+        self, method: str, path_or_url: str, json: object, headers: Mapping[str, str] | None, route: str | None
+    ) -> Response:
         url = self._origin.resolve(path_or_url)
         content = encode_content(json)
         sent = self._headers.build(headers, None, content)
-        landed = await self._once(Call("POST", url, sent, content, route, False, _keep, writes=True), url, 1)
+        landed = await self._once(Call(method, url, sent, content, route, False, _keep, writes=True), url, 1)
         return landed if isinstance(landed, Response) else landed[1]
 
     async def query(

@@ -75,7 +75,8 @@ class Remarks(MergeRequests):
         home = self.discussion(parent, discussion)
         actor, at = self.user(by), self.now(at_us)
         for note in home.notes:
-            if note.resolvable:
+            # As the real service: only notes that are not in that state yet are changed.
+            if note.resolvable and resolved != (note.resolved_at_us is not None):
                 note.resolved_by, note.resolved_at_us = (actor, at) if resolved else (None, None)
         self.forget_bytes(parent)
         return home

@@ -124,15 +124,26 @@ class GitHubClient:
         self, content: object, *, as_type: type[T], route: str, retry_overload: bool = True
     ) -> tuple[T, Response]:
         """Send a GraphQL query and return its decoded response."""
-        # An Enterprise Server has REST below /api/v3 and GraphQL beside it.
-        address = self.address("graphql")
-        if address.endswith(_ENTERPRISE):
-            address = address.removesuffix(_ENTERPRISE) + "/api/graphql"
         return await self._asked(
             lambda headers: self._http.query(
-                address, content, as_type=as_type, headers=headers, route=route, retry_overload=retry_overload
+                self.graphql_address,
+                content,
+                as_type=as_type,
+                headers=headers,
+                route=route,
+                retry_overload=retry_overload,
             )
         )
+
+    @property
+    def graphql_address(self) -> str:
+        """The URL of the GraphQL interface; an Enterprise Server has REST below /api/v3 and GraphQL beside it."""
+        address = self.address("graphql")
+        return address.removesuffix(_ENTERPRISE) + "/api/graphql" if address.endswith(_ENTERPRISE) else address
+
+    async def mutate(self, content: object, *, route: str) -> Response:
+        """Send a GraphQL mutation once and return its response."""
+        return await self._posted(self.graphql_address, content, route)
 
     def clean(self, text: str) -> str:
         """Return an excerpt of a server's message on one line, without secrets."""
