@@ -123,6 +123,7 @@ def test_a_lost_answer_to_resolve_is_settled_by_reading_the_thread(desk: Writer)
 def test_a_lost_answer_to_a_reply_delays_the_resolution_until_the_reply_is_confirmed(desk: Writer) -> None:
     desk.lose_answers()
     failed(desk.robot("reply", desk.thread, "Done.", "--resolve"), 7, "PARTIAL_SUCCESS")
+    assert desk.robot("poll", desk.forge).data["sent"] == []
     assert not desk.is_resolved
     desk.settle()
     sent = desk.robot("poll", desk.forge).data["sent"]
