@@ -6,7 +6,6 @@ sync does it. A dry run returns the exact requests and sends none.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -228,6 +227,9 @@ async def _refreshed(app: App, answer: WriteAnswer, on_progress: OnProgress, *, 
     """Read the item again; a failure is noted, because the write itself succeeded."""
     if not wanted:
         return answer
+    # Not at the top: commands that only describe themselves import this module.
+    import asyncio
+
     try:
         done = await asyncio.wait_for(
             refresh_items(app, [answer.reference], on_progress=on_progress), timeout=REFRESH_SECONDS
