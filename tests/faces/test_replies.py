@@ -145,3 +145,25 @@ def test_rejected_credentials_are_named_and_nothing_is_posted(desk: Writer) -> N
     desk.world.faults.add("status", "POST /repositories", status=401, times=5)
     failed(desk.robot("reply", desk.item, "Done."), 4, "CREDENTIALS_REJECTED")
     assert desk.ours() == []
+
+
+def test_a_renamed_repository_keeps_its_replies_and_threads(desk: Writer) -> None:
+    desk.robot("reply", desk.thread, "Done.", "--no-refresh")
+    if desk.forge == "gitlab":
+        desk.world.gitlab.rename_project(LAB, "port/quay")
+    else:
+        desk.world.github.rename_repo(HUB, "harborline/books")
+    again = desk.robot("reply", desk.thread, "Done.", "--resolve", "--no-refresh").data
+    assert (again["reply"]["status"], again["state"]) == ("observed", "resolved")
+    assert desk.query("SELECT source, attempts FROM outbox ORDER BY id") == [("reply", 1), ("resolve", 1)]
+
+
+@pytest.mark.parametrize("desk", ["gitlab"], indirect=True)
+def test_a_resolution_whose_thread_is_gone_fails_and_is_not_repeated(desk: Writer) -> None:
+    desk.world.faults.add("status", "PUT /projects/:id/merge_requests", status=500)
+    failed(desk.robot("resolve", desk.thread, "--no-refresh"), 7, "PARTIAL_SUCCESS")
+    with desk.world.lock:
+        desk.request.discussions.clear()
+    desk.settle()
+    assert [one["status"] for one in desk.robot("poll", "gitlab").data["sent"]] == ["failed"]
+    assert desk.robot("poll", "gitlab").data["sent"] == []

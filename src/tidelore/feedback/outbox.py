@@ -203,7 +203,7 @@ class Outbox:
     async def _check_state(self, row: OutboxRow) -> OutboxRow | None:
         """Finish a row whose thread is in the wanted state, or wait if that is unknown; None if it is in the other."""
         try:
-            state = await self._source.is_resolved(self._place(row))
+            state = await self._source.is_resolved(self._thread_place(row))
         except CredentialsRejected:
             raise
         except RemoteNotFound as error:
@@ -256,10 +256,7 @@ class Outbox:
         """Send a write; return the comment it made or whose thread it changed, with a time, or None if unclear."""
         # The request must have ended long before any process may search for its comment.
         async with asyncio.timeout(settings.settle_write_seconds / 2 or None):
-            place = self._place(row)
-            needs_thread = self._source.has_discussions or row.resolves is not None
-            if needs_thread and place.reply_to is not None and place.discussion is None:
-                raise RemotePermanent("the discussion it belongs to was deleted", status=404, reason="not_found")
+            place = self._thread_place(row)
             if row.resolves is not None:
                 state = await self._source.set_resolved(place, resolved=row.resolves)
                 return (row.reply_to or 0, self._clock.now_ms()) if state == row.resolves else None
@@ -281,6 +278,14 @@ class Outbox:
         elif row.resolves is not None and row.reply_to is not None:
             discussion = review_thread_of(self._database, row.project_id, row.reply_to)
         return AnswerPlace(repo, row.scope_kind, row.scope_number, row.reply_to, discussion)
+
+    def _thread_place(self, row: OutboxRow) -> AnswerPlace:
+        """Return where a row is posted; raise RemoteNotFound if its discussion is needed and not stored any more."""
+        place = self._place(row)
+        needs_thread = self._source.has_discussions or row.resolves is not None
+        if needs_thread and place.reply_to is not None and place.discussion is None:
+            raise RemoteNotFound("the discussion it belongs to was deleted", status=404, reason="not_found")
+        return place
 
     def _observe(self, row: OutboxRow, comment_id: int, updated_at: int) -> OutboxRow:
         now = self._clock.now_ms()
