@@ -9,6 +9,7 @@ from tests.mutants import (
     mirroring,
     offspring,
     posting,
+    resolving,
     sharing,
     showing,
     surgery,
@@ -231,6 +232,13 @@ PROMISES = (
         ),
     ),
     Promise(
+        resolving.ONE_EFFECT,
+        (
+            f"{resolving.KILLED}::test_a_write_killed_or_unanswered_takes_effect_once",
+            f"{resolving.KILLED}::test_every_write_takes_effect_once_in_random_crash_and_loss_trials",
+        ),
+    ),
+    Promise(
         mirroring.FEEDS,
         (
             f"{mirroring.HISTORIES}::test_the_copy_of_a_repository_equals_the_server_after_a_random_history",
@@ -262,6 +270,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *guarding.MUTANTS,
     *listening.MUTANTS,
     *posting.MUTANTS,
+    *resolving.MUTANTS,
     *sharing.MUTANTS,
     *mirroring.MUTANTS,
     *mirroring.HORIZONS,

@@ -137,7 +137,7 @@ class Reply(Struct, frozen=True, kw_only=True):
     scope_kind: Annotated[str, means("pr or issue")]
     number: Annotated[int, means("the thread")]
     reply_to: Annotated[int | None, means("the review comment or GitLab note it replies to, or null")]
-    source: Annotated[str, means("reply, comment, operator_command or issue_redirect")]
+    source: Annotated[str, means("reply, comment, resolve, unresolve, operator_command or issue_redirect")]
     token: Annotated[str, means("the token in its hidden marker")]
     body: Annotated[str, means("its text")]
     status: Annotated[str, means("planned, posted, observed or failed")]

@@ -223,7 +223,7 @@ def reply_command(
     it.
     """
     request = ReplyRequest(
-        repo=repo, pr=pr, body=_read_body(body_file), source="reply", reply_to=to, token_key=token_key
+        repo=repo, pr=pr, body=read_body(body_file), source="reply", reply_to=to, token_key=token_key
     )
     return _post(invocation_of(ctx), request)
 
@@ -245,7 +245,7 @@ def comment_command(
     Like `lore feedback reply`, the comment is posted exactly once, so the command can be repeated safely.
     """
     request = ReplyRequest(
-        repo=repo, pr=pr, issue=issue, body=_read_body(body_file), source="comment", token_key=token_key
+        repo=repo, pr=pr, issue=issue, body=read_body(body_file), source="comment", token_key=token_key
     )
     return _post(invocation_of(ctx), request)
 
@@ -257,7 +257,7 @@ def _post(invocation: Invocation, request: ReplyRequest) -> Output:
     return Output(posted, [f"Reply {row.id} on {row.thread}: {row.status}{comment}"], error)
 
 
-def _read_body(name: str) -> str:
+def read_body(name: str) -> str:
     """Return the text of the file, or raise UserError."""
     try:
         if name == "-":

@@ -24,6 +24,7 @@ TOKEN_VARIABLE = "TIDELORE_WEB_TOKEN"  # noqa: S105 - the name of a variable
     is_flag=True,
     help=f"Require an access token: the one in {TOKEN_VARIABLE}, else a new one. It is part of the printed address.",
 )
+@click.option("--allow-writes", is_flag=True, help="Offer forms to reply and to resolve threads.")
 @click.option("--open", "in_browser", is_flag=True, help="Open the page in the browser.")
 @click.pass_context
 def serve_command(
@@ -31,13 +32,15 @@ def serve_command(
     port: int | None,
     host: str,
     with_token: bool,  # noqa: FBT001
+    allow_writes: bool,  # noqa: FBT001
     in_browser: bool,  # noqa: FBT001
 ) -> Output:
     """Serve a web page to read and search the local copy.
 
     Only this machine can open it. To listen on another address, add --token; the printed address contains the token.
     Pages answer with JSON to `Accept: application/json`. The page reads the local copy; its Refresh button fetches one
-    item from its host. SIGINT and SIGTERM stop the server with exit code 0.
+    item from its host. With --allow-writes it also posts replies and resolves threads, exactly once, as you. SIGINT and
+    SIGTERM stop the server with exit code 0.
     """
     require("web", "`lore serve`")
     from tidelore.web.server import ServeWeb, WebServer, new_token
@@ -47,7 +50,7 @@ def serve_command(
     given = app.environ.get(TOKEN_VARIABLE) or None
     token = (given or new_token()) if with_token else None
     chosen = app.config.service.web_port if port is None else port
-    server = WebServer(app, ServeWeb(host=host, port=chosen, token=token))
+    server = WebServer(app, ServeWeb(host=host, port=chosen, token=token, allow_writes=allow_writes))
     server.open()
     address = server.address
     began = app.clock.monotonic()

@@ -191,6 +191,36 @@ def _read_address(word: str) -> tuple[Kind | None, Reference] | None:
     return None
 
 
+_COMMENT_KINDS = {
+    "note_": "note",
+    "issuecomment-": "issue_comment",
+    "discussion_r": "review_comment",
+    "r": "review_comment",
+    "pullrequestreview-": "review_summary",
+}
+_COMMENT = rf"(?:(?P<page>https?://[^\s#]+))?#?(?P<form>{'|'.join(_COMMENT_KINDS)}){_NUMBER}"
+
+
+class CommentReference(Struct, frozen=True):
+    """A parsed reference to a comment: its id, its kind if the form shows it, and the URL of its item if given."""
+
+    id: int
+    kind: str | None = None
+    page: str | None = None
+
+
+def parse_comment_reference(text: str) -> CommentReference | None:
+    """Parse the fragment of a comment's URL (`note_123`, `issuecomment-123`), alone or in the URL; else return None.
+
+    A number alone may be the id of a comment, too.
+    """
+    word = text.strip()
+    match = re.fullmatch(_COMMENT, word)
+    if match is not None and ("#" in word or (match["page"] is None and match["form"] != "r")):
+        return CommentReference(int(match[3]), _COMMENT_KINDS[match["form"]], match["page"])
+    return CommentReference(int(word)) if re.fullmatch(_NUMBER, word) else None
+
+
 def wrong_kind(word: str, kind: Kind, reference: Reference) -> UserError:
     """Return the error for a reference that names an item of the other kind."""
     # Quoted, because `#`, `!`, `?` and `&` are special characters in shells.

@@ -1,4 +1,4 @@
-"""Post answers exactly once.
+"""Post answers, and resolve threads, exactly once.
 
 An answer is stored with its token before anything is sent (invariant 6), so requesting it again, in any process, gives
 the same comment. Each attempt is stored before the request. If its outcome is unknown (timeout, 5xx, lost connection,
@@ -9,13 +9,16 @@ not sent again. Writes to one host are spaced apart, also across processes.
 
 On GitHub only review comments have threads; an answer to any other comment is posted below it in the conversation. On
 GitLab every note belongs to a discussion, into which an answer is posted; its id is that of the stored note.
+
+Resolving a thread is stored and attempted in the same way. It needs no marker: the state of the thread shows whether an
+earlier attempt succeeded.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,6 +32,7 @@ from tidelore.core.errors import (
     PartialSuccess,
     RateLimited,
     RemoteError,
+    RemoteNotFound,
     RemotePermanent,
     RemoteTransient,
     TideloreError,
@@ -39,11 +43,11 @@ from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.ports import ListRequest, Pages
 from tidelore.feedback.tokens import Intent, ScopeKind, action_token, find_markers, is_same_login, with_marker
 from tidelore.sources.ports import AnswerPlace, AnswerSource
-from tidelore.store.database.port import Database
+from tidelore.store.database.port import Database, Transaction
 from tidelore.store.mirror.projects import ProjectRow, list_projects
 from tidelore.store.work import outbox as rows
 from tidelore.store.work.action_tokens import FAILED, OBSERVED, signing_secret
-from tidelore.store.work.effects import discussion_of, find_comment
+from tidelore.store.work.effects import discussion_of, find_comment, review_thread_of
 from tidelore.store.work.events import EventRow, list_events
 from tidelore.store.work.outbox import OutboxRow, find_outbox, free_dead, new_claim, plan
 
@@ -179,8 +183,12 @@ class Outbox:
         """Find out whether an earlier attempt succeeded before making another one."""
         settings = self._settings(row)
         settled_at = (row.attempted_at or 0) + round(settings.settle_write_seconds * 1000)
+        if row.resolves is not None and (done := await self._check_state(row)) is not None:
+            return done
         if self._clock.now_ms() < settled_at:
             return self._postpone(row, settled_at, None)
+        if row.resolves is not None:
+            return await self._post(row)
         _tell("token_reconcile_timeout", row)
         overlap_ms = round(settings.comment_fetch_overlap_seconds * 1000)
         try:
@@ -190,7 +198,19 @@ class Outbox:
         except RemoteError as error:
             # A failed search says nothing about whether the write succeeded.
             return self._wait(row, error)
-        return await self._post(row) if found is None else self._observe(row, found)
+        return await self._post(row) if found is None else self._observe(row, found.remote_id, found.updated_at)
+
+    async def _check_state(self, row: OutboxRow) -> OutboxRow | None:
+        """Finish a row whose thread is in the wanted state, or wait if that is unknown; None if it is in the other."""
+        try:
+            state = await self._source.is_resolved(self._thread_place(row))
+        except CredentialsRejected:
+            raise
+        except RemoteNotFound as error:
+            return self._refused(row, error)
+        except RemoteError as error:
+            return self._wait(row, error)
+        return self._observe(row, row.reply_to or 0, self._clock.now_ms()) if state == row.resolves else None
 
     async def _post(self, row: OutboxRow) -> OutboxRow:
         settings = self._settings(row)
@@ -211,8 +231,10 @@ class Outbox:
             made = None
         self._seam(Seam.AFTER_POST)
         if made is None:
-            return self._postpone(row, attempted_at + round(settings.settle_write_seconds * 1000), "unclear_write")
-        return self._observe(row, made)
+            settled_at = attempted_at + round(settings.settle_write_seconds * 1000)
+            done = None if row.resolves is None else await self._check_state(row)
+            return done or self._postpone(row, settled_at, "unclear_write")
+        return self._observe(row, *made)
 
     async def _note_attempt(self, row: OutboxRow) -> int:
         """Store the attempt once the host's write interval has passed; return its time."""
@@ -230,13 +252,16 @@ class Outbox:
             if self._claim(row.id, row.claim_id) is None:
                 raise LockHeld("another process is sending this reply", outbox_id=row.id)
 
-    async def _write(self, row: OutboxRow, settings: RepoSettings) -> CommentRecord:
+    async def _write(self, row: OutboxRow, settings: RepoSettings) -> tuple[int, int] | None:
+        """Send a write; return the comment it made or whose thread it changed, with a time, or None if unclear."""
         # The request must have ended long before any process may search for its comment.
         async with asyncio.timeout(settings.settle_write_seconds / 2 or None):
-            place = self._place(row)
-            if self._source.has_discussions and place.reply_to is not None and place.discussion is None:
-                raise RemotePermanent("the discussion it belongs to was deleted", status=404, reason="not_found")
-            return await self._source.post_answer(place, row.body)
+            place = self._thread_place(row)
+            if row.resolves is not None:
+                state = await self._source.set_resolved(place, resolved=row.resolves)
+                return (row.reply_to or 0, self._clock.now_ms()) if state == row.resolves else None
+            made = await self._source.post_answer(place, row.body)
+            return made.remote_id, made.updated_at
 
     def _settings(self, row: OutboxRow) -> RepoSettings:
         """Return the settings of a row's repository, by its configured name."""
@@ -250,13 +275,23 @@ class Outbox:
         discussion = None
         if self._source.has_discussions and row.reply_to is not None:
             discussion = discussion_of(self._database, row.project_id, row.reply_to)
+        elif row.resolves is not None and row.reply_to is not None:
+            discussion = review_thread_of(self._database, row.project_id, row.reply_to)
         return AnswerPlace(repo, row.scope_kind, row.scope_number, row.reply_to, discussion)
 
-    def _observe(self, row: OutboxRow, comment: CommentRecord) -> OutboxRow:
+    def _thread_place(self, row: OutboxRow) -> AnswerPlace:
+        """Return where a row is posted; raise RemoteNotFound if its discussion is needed and not stored any more."""
+        place = self._place(row)
+        needs_thread = self._source.has_discussions or row.resolves is not None
+        if needs_thread and place.reply_to is not None and place.discussion is None:
+            raise RemoteNotFound("the discussion it belongs to was deleted", status=404, reason="not_found")
+        return place
+
+    def _observe(self, row: OutboxRow, comment_id: int, updated_at: int) -> OutboxRow:
         now = self._clock.now_ms()
         with self._database.transaction() as tx:
-            rows.mark_posted(tx, row.id, comment.remote_id, now)
-            done = rows.mark_observed(tx, row.id, comment.remote_id, comment.updated_at, now)
+            rows.mark_posted(tx, row.id, comment_id, now)
+            done = rows.mark_observed(tx, row.id, comment_id, updated_at, now)
             self._seam(Seam.INSIDE_COMMIT)
         self._seam(Seam.AFTER_COMMIT)
         _tell("token_observed", done)
@@ -302,6 +337,10 @@ _REASONS = {
 }
 
 
+Also = Callable[[Transaction, OutboxRow], object]
+"""What else to store in the transaction that stores an answer."""
+
+
 class AnswerRequest(Struct, frozen=True):
     """An answer to post: its thread, the comment it replies to, its body, and the caller's key for it, if any."""
 
@@ -335,10 +374,11 @@ async def post(
     answering: AnswerRequest,
     clock: Clock,
     seam: Crashpoint,
+    also: Also | None = None,
 ) -> PostedAnswer:
     """Store an answer, then send it."""
     answering = await _to_the_first(database, source, project, answering)
-    row = plan_answer(database, project, answering, clock.now_ms(), in_discussion=source.has_discussions)
+    row = plan_answer(database, project, answering, clock.now_ms(), in_discussion=source.has_discussions, also=also)
     try:
         row = await Outbox(database, source, host, clock, seam).send(row.id)
     except RemoteError as error:
@@ -360,17 +400,49 @@ async def _to_the_first(
         return answering
     if any(find_comment(database, project.id, kind, to) for kind in _TALK):
         return answering
+    stored = find_comment(database, project.id, REVIEW_COMMENT, to)
+    if stored is not None:
+        return replace(answering, to=stored.in_reply_to or to)
     first = await source.first_of_thread(AnswerPlace(project.remote_id, answering.scope_kind, answering.number, to))
     return answering if first is None else replace(answering, to=first)
 
 
 def plan_answer(
-    database: Database, project: ProjectRow, answering: AnswerRequest, now_ms: int, *, in_discussion: bool = False
+    database: Database,
+    project: ProjectRow,
+    answering: AnswerRequest,
+    now_ms: int,
+    *,
+    in_discussion: bool = False,
+    also: Also | None = None,
 ) -> OutboxRow:
     """Store an answer; storing the same intent again returns the existing row.
 
     With `in_discussion` an answer to any comment is posted into its discussion.
     """
+    target, token, body = marked_answer(database, project, answering, now_ms, in_discussion=in_discussion)
+    with database.transaction(durable=True) as tx:
+        row = plan(
+            tx,
+            project_id=project.id,
+            repo=project.path,
+            token=token,
+            scope_kind=answering.scope_kind,
+            scope_number=answering.number,
+            reply_to=target.reply_to,
+            body=body,
+            source=answering.source,
+            now_ms=now_ms,
+        )
+        if also is not None:
+            also(tx, row)
+    return row
+
+
+def marked_answer(
+    database: Database, project: ProjectRow, answering: AnswerRequest, now_ms: int, *, in_discussion: bool = False
+) -> tuple[AnswerTarget, str, str]:
+    """Return where an answer is posted, its token, and its body with the marker."""
     target = find_discussion(database, project, answering) if in_discussion else None
     target = target or find_target(database, project, answering)
     intent = Intent(
@@ -383,20 +455,7 @@ def plan_answer(
         target.key,
     )
     token = action_token(intent, signing_secret(database, now_ms))
-    body = with_marker(answering.body, token)
-    with database.transaction(durable=True) as tx:
-        return plan(
-            tx,
-            project_id=project.id,
-            repo=project.path,
-            token=token,
-            scope_kind=answering.scope_kind,
-            scope_number=answering.number,
-            reply_to=target.reply_to,
-            body=body,
-            source=answering.source,
-            now_ms=now_ms,
-        )
+    return target, token, with_marker(answering.body, token)
 
 
 def find_discussion(database: Database, project: ProjectRow, answering: AnswerRequest) -> AnswerTarget | None:
@@ -432,18 +491,17 @@ def find_target(database: Database, project: ProjectRow, answering: AnswerReques
 
 
 def unconfirmed_error(row: OutboxRow) -> TideloreError | None:
-    """Return the error of an answer: refused permanently, or not confirmed yet; None if it is posted."""
+    """Return the error of a write: refused permanently, or not confirmed yet; None if it was made."""
     if row.status == OBSERVED:
         return None
+    what = "reply" if row.resolves is None else f"request to {row.source} the thread"
     if row.status == FAILED:
-        return RemotePermanent(
-            f"the reply was refused: {row.last_error}",
-            fix="correct the problem, then send it with a new --token-key",
-        )
+        again = "send it with a new --token-key" if row.resolves is None else "run the command again"
+        return RemotePermanent(f"the {what} was refused: {row.last_error}", fix=f"correct the problem, then {again}")
     why = f": {_REASONS.get(row.last_error, row.last_error)}" if row.last_error else ""
     return PartialSuccess(
-        f"the reply is stored but not confirmed yet{why}",
-        fix="run the same command again later; the reply is posted once",
+        f"the {what} is stored but not confirmed yet{why}",
+        fix="run the same command again later; it takes effect once",
     )
 
 

@@ -90,6 +90,7 @@ def describe(tool: LoreTool) -> types.Tool:
     hints = types.ToolAnnotations(
         read_only_hint=tool.is_read_only,
         destructive_hint=tool.writes or None,
+        idempotent_hint=tool.writes or None,
         open_world_hint=tool.is_open_world or None,
     )
     return types.Tool(

@@ -22,6 +22,8 @@ from tidelore.app.reading.threads import ThreadPage, ThreadQuestion, list_thread
 from tidelore.app.searching import FoundThread, SearchPage, SearchQuestion, search
 from tidelore.app.showing import ShowRequest, show_item, show_post, show_topic
 from tidelore.app.wiring import App
+from tidelore.app.writing.replying import ChangeState, ReplyTo, WriteAnswer, change_state, reply_to
+from tidelore.core.errors import UserError
 from tidelore.core.progress import OnProgress
 
 JsonSchema = dict[str, Any]
@@ -70,6 +72,15 @@ class ChangesArguments(Arguments, frozen=True):
 class RefreshArguments(Arguments, frozen=True):
     refs: Annotated[list[str], means("at most 20")]
     project: str | None = None
+
+
+class ReplyArguments(Arguments, frozen=True):
+    ref: Annotated[str, means("item, thread id from threads, comment id, or URL")]
+    body: Annotated[str | None, means("Markdown; omit to only resolve or reopen")] = None
+    resolve: Annotated[bool | None, means("true resolves the thread (after the reply), false reopens it")] = None
+    key: Annotated[str | None, means("one reply per key, whatever the text")] = None
+    project: str | None = None
+    dry_run: bool = False
 
 
 class ToolContext(Struct, frozen=True):
@@ -205,6 +216,31 @@ async def _refresh(context: ToolContext, wanted: RefreshArguments) -> Refreshed:
     return await refresh_items(context.app, wanted.refs, wanted.project, context.on_progress)
 
 
+async def _reply(context: ToolContext, wanted: ReplyArguments) -> WriteAnswer:
+    if wanted.body is None:
+        if wanted.resolve is None:
+            raise UserError("neither body nor resolve is given", fix="pass body to reply, or resolve")
+        change = ChangeState(
+            reference=wanted.ref, resolved=wanted.resolve, project=wanted.project, dry_run=wanted.dry_run
+        )
+        done, error = await change_state(context.app, change, context.on_progress)
+    else:
+        if wanted.resolve is False:
+            raise UserError("a reply cannot reopen its thread", fix="reopen it in a call without body")
+        answer = ReplyTo(
+            reference=wanted.ref,
+            body=wanted.body,
+            project=wanted.project,
+            token_key=wanted.key,
+            resolve=bool(wanted.resolve),
+            dry_run=wanted.dry_run,
+        )
+        done, error = await reply_to(context.app, answer, context.on_progress)
+    if error is not None:
+        raise error
+    return done
+
+
 TOOLS: tuple[LoreTool, ...] = (
     LoreTool(
         name="search",
@@ -245,6 +281,17 @@ TOOLS: tuple[LoreTool, ...] = (
         output=output_schema(Refreshed),
         is_read_only=False,
         is_open_world=True,
+    ),
+    LoreTool(
+        name="reply",
+        description="Post a reply to an item or thread on the server, or resolve or reopen a thread. Posted exactly "
+        "once: repeat the same call after an error marked retryable.",
+        arguments=ReplyArguments,
+        call_async=_reply,
+        output=output_schema(WriteAnswer, "reference", "thread", "reply", "resolution", "state", "requests"),
+        is_read_only=False,
+        is_open_world=True,
+        writes=True,
     ),
 )
 """The tools in the order in which they are listed."""

@@ -174,7 +174,7 @@ class AnswerPlace(Struct, frozen=True):
     """Where an answer is posted: on an issue or a pull request (`scope_kind` issue or pr) of a repository.
 
     In a thread of it, `reply_to` is the comment it replies to, and `discussion` the id of the thread where the forge
-    asks for that.
+    asks for that. A thread that is resolved is named by `discussion`.
     """
 
     repo: str | int
@@ -184,8 +184,16 @@ class AnswerPlace(Struct, frozen=True):
     discussion: str | None = None
 
 
+class WriteRequest(Struct, frozen=True):
+    """A write as it is sent: the method, the full URL and the JSON body."""
+
+    method: str
+    url: str
+    content: Mapping[str, object]
+
+
 class AnswerSource(Protocol):
-    """The part of a source that is used for posting answers and for finding them again.
+    """The part of a source that is used for posting answers, for finding them again, and for resolving threads.
 
     `has_discussions`: every comment can be replied to in its discussion; otherwise only review comments have threads.
     """
@@ -201,8 +209,24 @@ class AnswerSource(Protocol):
         """Return the comments among which an answer would be, with those since a given instant at least."""
         ...
 
+    def answer_request(self, place: AnswerPlace, body: str) -> WriteRequest:
+        """Return the request that `post_answer` sends."""
+        ...
+
     async def post_answer(self, place: AnswerPlace, body: str) -> CommentRecord:
         """Post an answer, in a single request; after an error with the reason `unclear_write` it may be posted."""
+        ...
+
+    async def is_resolved(self, place: AnswerPlace) -> bool | None:
+        """Return whether the server has resolved a thread; None if it cannot be resolved."""
+        ...
+
+    def resolve_request(self, place: AnswerPlace, *, resolved: bool) -> WriteRequest:
+        """Return the request that `set_resolved` sends."""
+        ...
+
+    async def set_resolved(self, place: AnswerPlace, *, resolved: bool) -> bool | None:
+        """Resolve or unresolve a thread, in a single request; return its state afterwards, as `is_resolved` does."""
         ...
 
     async def first_of_thread(self, place: AnswerPlace) -> int | None:

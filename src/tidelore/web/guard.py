@@ -48,12 +48,13 @@ _HEADERS = {
 
 
 class Access(Struct, frozen=True):
-    """Where the server listens, the token it asks for, and the secret its CSRF tokens are made with."""
+    """Where the server listens, the token it asks for, the secret of its CSRF tokens, and whether it may write."""
 
     host: str
     port: int
     token: str | None = None
     secret: bytes = b""
+    allow_writes: bool = False
 
     @property
     def cookie(self) -> str:
@@ -61,7 +62,7 @@ class Access(Struct, frozen=True):
         return f"lore_{self.port}"
 
 
-def make_access(host: str, port: int, token: str | None) -> Access:
+def make_access(host: str, port: int, token: str | None, *, allow_writes: bool = False) -> Access:
     """Return the rules of a server; raise UserError for an address that others reach, without a token."""
     if token is None and host not in LOOPBACK:
         raise UserError(
@@ -69,7 +70,7 @@ def make_access(host: str, port: int, token: str | None) -> Access:
             fix="add --token, or leave --host out to listen on 127.0.0.1 only",
             host=host,
         )
-    return Access(host, port, token, secrets.token_bytes(32))
+    return Access(host, port, token, secrets.token_bytes(32), allow_writes)
 
 
 def csrf_token(access: Access, session: str) -> str:
@@ -171,16 +172,18 @@ class Guard:
         return send_hardened
 
 
-async def check_csrf(request: Request, access: Access) -> None:
-    """Raise UserError unless the form carries the token of this session."""
+async def read_form(request: Request, access: Access) -> Mapping[str, str]:
+    """Return the fields of a form; raise UserError unless it carries the token of this session."""
     body = b""
     async for chunk in request.stream():
         body += chunk
         if len(body) > LONGEST_FORM:
             raise UserError("the form is too long", fix="go back, reload the page and try again")
-    given = dict(parse_qsl(body.decode("latin-1"))).get("csrf", "")
+    form = dict(parse_qsl(body.decode("latin-1"), keep_blank_values=True))
+    given = form.get("csrf", "")
     if not hmac.compare_digest(given.encode(), csrf_token(access, request.state.session).encode()):
         raise UserError("the form has expired", fix="go back, reload the page and try again")
+    return form
 
 
 def _cookies(headers: Headers) -> Mapping[str, str]:

@@ -80,10 +80,11 @@ def item_page(site: Site, app: App, request: Request) -> Page:
     kind = _kind(request)
     if kind == "topic":
         return _topic_page(site, app, request)
-    shown = read_item_page(app, _show_request(request))
+    shown = read_item_page(app, show_request(request))
     item, images = shown.item, request.query_params.get("images") == "yes"
     entries = _timeline(shown)
-    shared = {"item": item, "images": images, "project": item.project}
+    reply = with_query(f"{request.url.path}/reply", [("at", request.query_params.get("at", ""))])
+    shared = {"item": item, "images": images, "project": item.project, "reply_address": reply}
     above = render_markdown(item.description, project=item.project, base=item.web_url, images=images)
     part = _part(site, request, "_entry.html", [{"entry": entry} for entry in entries], shared, len(above))
     texts = [item.description, *(note.body for thread in item.discussions for note in thread.notes)]
@@ -102,12 +103,14 @@ def item_page(site: Site, app: App, request: Request) -> Page:
             "most_files": MOST_FILES,
             "most_linked": MOST_LINKED,
             "run": _run(app, request),
+            "wrote": request.query_params.get("wrote", ""),
             "system": request.query_params.get("system") == "yes",
         },
     )
 
 
-def _show_request(request: Request) -> ShowRequest:
+def show_request(request: Request) -> ShowRequest:
+    """Return the issue or merge request that the address of a page names."""
     values = request.query_params
     asked = _kind(request)
     kind = next((kind for kind in ITEM_KINDS if kind == asked), None)
@@ -133,7 +136,7 @@ def _written(request: Request) -> str:
 def _place(request: Request, texts: list[str | None]) -> dict[str, Any]:
     """Return what the templates of all conversations need: addresses of their variants, and whether images wait."""
     path, query = request.url.path, request.query_params.multi_items()
-    kept = [(name, value) for name, value in query if name not in {"run", "from"}]
+    kept = [(name, value) for name, value in query if name not in {"run", "from", "wrote"}]
     return {
         "images_waiting": sum(count_images(text) for text in texts),
         "images_address": with_query(path, changed_query(kept, {"images": "yes"})),
@@ -257,7 +260,7 @@ async def refresh(app: App, request: Request) -> Response:
     """Fetch the item from its host, then show it with the outcome of the run."""
     from starlette.concurrency import run_in_threadpool
 
-    asked = _show_request(request)
+    asked = show_request(request)
     address = item_address(asked.kind, request.path_params["project"], request.path_params["iid"])
     query = [("at", request.query_params.get("at", ""))]
     # In a thread with an event loop, because storing would block the loop that serves the pages.

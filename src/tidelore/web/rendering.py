@@ -7,6 +7,7 @@ of the use-case in the envelope of robot mode, under the same address with `Acce
 from __future__ import annotations
 
 import logging
+import secrets
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,7 @@ def render(site: Site, request: Request, template: str, **context: Any) -> str:
         "query": request.query_params.multi_items(),
         "now_ms": site.now_ms(),
         "csrf": csrf_token(site.access, getattr(request.state, "session", "")),
+        "writes": site.access.allow_writes,
         "version": __version__,
         "synced_at": 0,
     }
@@ -184,6 +186,7 @@ def _environment() -> Environment:
         "reference_address": addresses.reference_address,
         "with_query": addresses.with_query,
         "changed_query": addresses.changed_query,
+        "new_key": lambda: secrets.token_hex(16),
     }
     return environment
 

@@ -26,10 +26,11 @@ from tidelore.app.wiring import App
 from tidelore.core.errors import TideloreError, UserError
 from tidelore.core.signals import heard
 from tidelore.web.activity import accounts_page, home_page, live_status, status_page, trending_page
-from tidelore.web.guard import WILDCARDS, Access, Guard, check_csrf, make_access
+from tidelore.web.guard import WILDCARDS, Access, Guard, make_access, read_form
 from tidelore.web.items import account_page, file_page, go, item_page, post_page, refresh
 from tidelore.web.lists import list_page, search_results
 from tidelore.web.rendering import STATIC, Page, Site, respond, respond_error
+from tidelore.web.replies import answer
 
 _ITEM = "/p/{project:path}/{part}/{iid:int}"
 Handler = Callable[[Site, App, Request], Page]
@@ -49,11 +50,15 @@ STOP_SECONDS = 3
 
 
 class ServeWeb(Struct, frozen=True, kw_only=True):
-    """Where to serve; `token` is what readers must present, or None on this machine alone."""
+    """Where to serve; `token` is what readers must present, or None on this machine alone.
+
+    `allow_writes`: readers may reply and resolve threads, with the tokens of the configured hosts.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8765
     token: str | None = None
+    allow_writes: bool = False
 
 
 def new_token() -> str:
@@ -69,8 +74,11 @@ def build_site(app: App, access: Access, stopping: Callable[[], bool] = lambda: 
         return live_status(site, app, request, stopping)
 
     async def refreshed(request: Request) -> Response:
-        await check_csrf(request, access)
+        await read_form(request, access)
         return await refresh(app, request)
+
+    async def answered(request: Request) -> Response:
+        return await answer(app, request, await read_form(request, access))
 
     async def redirected(request: Request) -> Response:
         return await run_in_threadpool(go, app, request)
@@ -83,6 +91,7 @@ def build_site(app: App, access: Access, stopping: Callable[[], bool] = lambda: 
         Route("/status/live", live, methods=["GET"]),
         Route("/go", redirected, methods=["GET"]),
         Route(f"{_ITEM}/refresh", refreshed, methods=["POST"]),
+        *([Route(f"{_ITEM}/reply", answered, methods=["POST"])] if access.allow_writes else []),
         *(Route(path, _endpoint(site, handler), methods=["GET"]) for path, handler in PAGES.items()),
     ]
     handlers: dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]] = dict.fromkeys(
@@ -153,7 +162,8 @@ class WebServer:
 
     async def _serve(self) -> None:
         assert self._socket is not None
-        access = make_access(self._asked.host, self.port, self._asked.token)
+        asked = self._asked
+        access = make_access(asked.host, self.port, asked.token, allow_writes=asked.allow_writes)
         site = build_site(self._app, access, lambda: self._server is not None and self._server.should_exit)
         config = uvicorn.Config(
             site,

@@ -23,7 +23,7 @@ from tidelore_world.gitlab.records import NotHere
 from tidelore_world.gitlab.shelf import Shelf, Slice
 from tidelore_world.gitlab.state import Item, Kind, MergeRequest, Note, Project
 from tidelore_world.gitlab.view import View, closed_issues, encode
-from tidelore_world.wire import Request, Response
+from tidelore_world.wire import Request, Response, json_response
 
 VERSION = "18.5.1-ee"
 OLD_VERSION = "12.10.14-ee"
@@ -137,6 +137,15 @@ def _child(read: Callable[[View, Request, Item], Response]) -> Child:
 
 def _discussions(forge: View, request: Request, item: Item) -> Response:
     return page_of(forge, request, item.discussions, lambda found: threads.discussion_payload(found, item))
+
+
+def one_discussion(forge: View, kind: Kind, iid: int, discussion: str, project: Project) -> Response:
+    """`/projects/:id/issues/:iid/discussions/:id` and the same of merge requests."""
+    try:
+        item = forge.item(kind, project, iid)
+        return json_response(threads.discussion_payload(forge.discussion(item, discussion), item))
+    except NotHere:
+        return error(404, "404 Discussion Not Found")
 
 
 def _notes(forge: View, request: Request, item: Item) -> Response:

@@ -39,8 +39,12 @@ class Remarks(MergeRequests):
         note.position = home.notes[0].position if home.notes else position
         # A reply in an internal thread is internal, whatever was asked for.
         note.internal = home.notes[0].internal if home.notes else internal
+        was_resolved = _is_resolved(home)
         home.notes.append(note)
         _settle_types(home, parent)
+        if was_resolved and note.resolvable:
+            # A reply in a resolved thread is resolved by its author (Notes::BuildService of GitLab).
+            note.resolved_by, note.resolved_at_us = note.author, at
         parent.user_notes_count += not system
         self.touch_by_note(parent, at)
         return note
@@ -75,7 +79,8 @@ class Remarks(MergeRequests):
         home = self.discussion(parent, discussion)
         actor, at = self.user(by), self.now(at_us)
         for note in home.notes:
-            if note.resolvable:
+            # As the real service: only notes that are not in that state yet are changed.
+            if note.resolvable and resolved != (note.resolved_at_us is not None):
                 note.resolved_by, note.resolved_at_us = (actor, at) if resolved else (None, None)
         self.forget_bytes(parent)
         return home
@@ -100,6 +105,11 @@ class Remarks(MergeRequests):
             return body
         prose = self.world.prose
         return prose.comment(parent.topic or prose.topic()).body
+
+
+def _is_resolved(home: Discussion) -> bool:
+    states = [note.resolved_at_us is not None for note in home.notes if note.resolvable]
+    return bool(states) and all(states)
 
 
 def _settle_types(home: Discussion, parent: Item) -> None:

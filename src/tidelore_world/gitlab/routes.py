@@ -20,6 +20,7 @@ from tidelore_world.gitlab.endpoints import (
     me,
     members,
     merge_base,
+    one_discussion,
     one_item,
     one_project,
     version,
@@ -105,6 +106,9 @@ def _match_item(forge: View, request: Request, rest: tuple[str, ...]) -> tuple[s
         case (iid, name) if iid.isdecimal() and (read := child(kind, name)):
             inner = partial(read, forge, request, kind, int(iid))
             return f"/projects/:id/{kind}/:iid/{name}", _inside(forge, request, rest[1], inner)
+        case (iid, "discussions", discussion) if iid.isdecimal():
+            inner = partial(one_discussion, forge, kind, int(iid), discussion)
+            return f"/projects/:id/{kind}/:iid/discussions/:id", _inside(forge, request, rest[1], inner)
     return "/api/v4 (unknown)", partial(error, 404, "404 Not Found", "error")
 
 

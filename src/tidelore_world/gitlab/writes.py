@@ -79,7 +79,8 @@ def _resolve(iid: int, discussion: str, forge: View, request: Request, project: 
     except NotHere:
         return error(404, "404 Discussion Not Found")
     if not any(note.resolvable for note in home.notes):
-        return error(400, "400 Bad request - Discussion is not resolvable")
+        # As lib/api/helpers/notes_helpers.rb of GitLab does, and for a caller who may not resolve it.
+        return error(403, "403 Forbidden")
     assert isinstance(item, MergeRequest)
     forge.resolve(item, home, resolved=resolved in (True, "true"), by=forge.caller)
     return _written(forge, threads.discussion_payload(home, item), 200)

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, closing
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 from urllib.request import Request, urlopen
@@ -20,6 +21,7 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.databases.migrated_file import lay_out
 from tests.databases.review import LAB, lay_out_hub, lay_out_lab
 from tests.faces.desk import COMMAND, LEDGER, Desk
+from tests.faces.writing import TOKENS, writing
 
 from tidelore.app.wiring import App
 from tidelore.core.config import load_config
@@ -42,12 +44,12 @@ def talk(desk: Desk) -> Desk:
     return desk
 
 
-def in_process(desk: Desk, work: Work, mode: str = "auto") -> None:
+def in_process(desk: Desk, work: Work, mode: str = "auto", *, allow_writes: bool = False) -> None:
     """Let a client work with a server in this process."""
-    app = App(load_config(str(desk.config), {}), {}, db=str(desk.db))
+    app = App(load_config(str(desk.config), {}), desk.environ, db=str(desk.db))
 
     async def connected() -> None:
-        async with Client(make_server(app), mode=mode) as client:
+        async with Client(make_server(app, allow_writes=allow_writes), mode=mode) as client:
             await work(client)
 
     asyncio.run(connected())
@@ -153,14 +155,43 @@ def test_the_schemas_of_all_tools_take_at_most_1500_tokens_and_say_what_is_read_
         listed = (await client.list_tools()).tools
         written = json.dumps([tool.model_dump(by_alias=True, exclude_none=True) for tool in listed])
         assert estimate_tokens(written) <= 1500, estimate_tokens(written)
-        assert [(tool.name, tool.annotations.read_only_hint) for tool in listed if tool.annotations] == [
-            ("search", True), ("show", True), ("threads", True), ("changes", True), ("refresh", False),
-        ]  # fmt: skip
+        names.append([tool.name for tool in listed])
+        hints = {tool.name: tool.annotations for tool in listed if tool.annotations}
+        assert [name for name, hint in hints.items() if hint.read_only_hint] == ["search", "show", "threads", "changes"]
+        assert [name for name, hint in hints.items() if hint.destructive_hint] == names[-1][5:]
         for tool in listed:
             assert tool.output_schema
             assert set(tool.input_schema["properties"]) >= set(tool.input_schema.get("required", []))
 
+    names: list[list[str]] = []
     in_process(talk, look)
+    in_process(talk, look, allow_writes=True)
+    reading = ["search", "show", "threads", "changes", "refresh"]
+    assert names == [reading, [*reading, "reply"]]
+
+
+@pytest.mark.parametrize("forge", ["gitlab", "github"])
+def test_an_agent_answers_a_reviewer_once_and_resolves_the_thread(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, forge: str
+) -> None:
+    for name, token in TOKENS.items():
+        monkeypatch.setenv(name, token)
+    with writing(tmp_path, capfd.readouterr, forge) as desk:
+
+        async def look(client: Client) -> None:
+            (waiting,) = (await ask(client, "threads", ref=desk.item, unresolved=True))["items"]
+            planned = await ask(client, "reply", ref=waiting["id"], body="Because.", resolve=True, dry_run=True)
+            assert planned["requests"][0]["method"] == "POST"
+            for _ in range(2):
+                done = await ask(client, "reply", ref=waiting["id"], body="Because.", resolve=True)
+                assert (done["reply"]["status"], done["state"]) == ("observed", "resolved")
+            assert (await ask(client, "threads", ref=desk.item, unresolved=True))["items"] == []
+            assert (await ask(client, "reply", ref=waiting["id"], resolve=False))["state"] == "unresolved"
+            for arguments in ({"ref": "nothing"}, {"ref": desk.item, "resolve": True}, {"ref": desk.item, "body": " "}):
+                assert (await client.call_tool("reply", arguments)).is_error
+
+        in_process(desk, look, allow_writes=True)
+        assert (desk.ours(), desk.is_resolved) == (["Because."], False)
 
 
 def test_a_wrong_call_is_an_error_that_names_the_remedy(talk: Desk) -> None:

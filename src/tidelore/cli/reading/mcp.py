@@ -28,20 +28,22 @@ class McpServed(Struct, frozen=True):
 @click.command("mcp", cls=LoreCommand, example="lore mcp --http --port 8766", answer=McpServed)
 @click.option("--http", is_flag=True, help="Serve HTTP on 127.0.0.1 instead of stdin and stdout.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8766, help="With --http: port; 0 chooses a free one.")
+@click.option("--allow-writes", is_flag=True, help="Offer the tool `reply`, which posts replies and resolves threads.")
 @click.pass_context
-def mcp_command(ctx: click.Context, http: bool, port: int) -> Output:  # noqa: FBT001
+def mcp_command(ctx: click.Context, /, *, http: bool, port: int, allow_writes: bool) -> Output:
     """Serve agents over the Model Context Protocol (MCP).
 
-    Tools: search, show, threads, changes and refresh, and lore://thread/REF as resources. An agent starts `lore mcp`
-    itself and talks to it over stdin and stdout. With --http, clients send the token in LORE_MCP_TOKEN as
-    `Authorization: Bearer TOKEN`; without that variable a token is made and printed to stderr.
+    Tools: search, show, threads, changes and refresh, with --allow-writes also reply, and lore://thread/REF as
+    resources. An agent starts `lore mcp` itself and talks to it over stdin and stdout. With --http, clients send the
+    token in LORE_MCP_TOKEN as `Authorization: Bearer TOKEN`; without that variable a token is made and printed to
+    stderr.
     """
     require("mcp", "`lore mcp`")
     from tidelore.mcp.server import serve_http, serve_stdio
 
     app = invocation_of(ctx).app()
     if not http:
-        serve_stdio(app)
+        serve_stdio(app, allow_writes=allow_writes)
         return Output(McpServed("stdio", None))
     token = _token()
     served: list[str] = []
@@ -50,7 +52,7 @@ def mcp_command(ctx: click.Context, http: bool, port: int) -> Output:  # noqa: F
         served.append(address)
         click.echo(f"Serving MCP on {address}", err=True)
 
-    serve_http(app, port, token, ready)
+    serve_http(app, port, token, ready, allow_writes=allow_writes)
     return Output(McpServed("http", served[0]))
 
 

@@ -124,15 +124,26 @@ class GitHubClient:
         self, content: object, *, as_type: type[T], route: str, retry_overload: bool = True
     ) -> tuple[T, Response]:
         """Send a GraphQL query and return its decoded response."""
-        # An Enterprise Server has REST below /api/v3 and GraphQL beside it.
-        address = self.address("graphql")
-        if address.endswith(_ENTERPRISE):
-            address = address.removesuffix(_ENTERPRISE) + "/api/graphql"
         return await self._asked(
             lambda headers: self._http.query(
-                address, content, as_type=as_type, headers=headers, route=route, retry_overload=retry_overload
+                self.graphql_address,
+                content,
+                as_type=as_type,
+                headers=headers,
+                route=route,
+                retry_overload=retry_overload,
             )
         )
+
+    @property
+    def graphql_address(self) -> str:
+        """The URL of the GraphQL interface; an Enterprise Server has REST below /api/v3 and GraphQL beside it."""
+        address = self.address("graphql")
+        return address.removesuffix(_ENTERPRISE) + "/api/graphql" if address.endswith(_ENTERPRISE) else address
+
+    async def mutate(self, content: object, *, route: str) -> Response:
+        """Send a GraphQL mutation once and return its response."""
+        return await self._posted(self.graphql_address, content, route)
 
     def clean(self, text: str) -> str:
         """Return an excerpt of a server's message on one line, without secrets."""
@@ -151,11 +162,18 @@ class GitHubClient:
             return "diverged"
         return found.status
 
-    async def post(
-        self, repo: Repo, path: str, content: object, *, read: Callable[[bytes], T], route: str, method: str = "POST"
-    ) -> T:
+    async def post(self, repo: Repo, path: str, content: object, *, read: Callable[[bytes], T], route: str) -> T:
         """Send a write once and return the stored object; a response that cannot be parsed raises `unclear_write`."""
-        response = await self._posted(f"{repo_path(repo)}/{path}", content, route, method)
+        response = await self._posted(f"{repo_path(repo)}/{path}", content, route)
+        try:
+            return read(response.body)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            raise unclear_write(redact(response.url), response.status) from None
+
+    async def patch(self, repo: Repo, path: str, content: object, *, read: Callable[[bytes], T], route: str) -> T:
+        """Change an object by a single request and return it; errors are those of `post`."""
+        address = f"{repo_path(repo)}/{path}"
+        response = await self._asked(lambda headers: self._http.patch(address, content, headers=headers, route=route))
         try:
             return read(response.body)
         except (msgspec.DecodeError, ValueError, RecursionError):
@@ -171,10 +189,8 @@ class GitHubClient:
         )
         return payload
 
-    async def _posted(self, address: str, content: object, route: str, method: str) -> Response:
-        return await self._asked(
-            lambda headers: self._http.post(address, content, headers=headers, route=route, method=method)
-        )
+    async def _posted(self, address: str, content: object, route: str) -> Response:
+        return await self._asked(lambda headers: self._http.post(address, content, headers=headers, route=route))
 
     async def _asked(self, ask: Callable[[RequestHeaders | None], Awaitable[T]]) -> T:
         """Send an authenticated request. An expired token (the machine slept) is renewed once; a 401 had no effect."""

@@ -17,8 +17,8 @@ from tidelore.http.response import Response
 from tidelore.sources.github.client import GitHubClient
 from tidelore.sources.graphql import GraphQlAnswer, PagedQueries, PartialAnswer, Path, Problem
 
-_LIMITED = frozenset({"RATE_LIMITED", "RATE_LIMIT"})
-_REFUSED = frozenset({"FORBIDDEN", "INSUFFICIENT_SCOPES"})
+LIMITED = frozenset({"RATELIMITED", "RATE_LIMIT"})
+REFUSED = frozenset({"FORBIDDEN", "INSUFFICIENT_SCOPES"})
 _TOO_MUCH = frozenset({"RESOURCE_LIMITS_EXCEEDED", "MAX_NODE_LIMIT_EXCEEDED"})
 _FAILED = frozenset({"INTERNAL", "SERVICE_UNAVAILABLE"})
 _GAVE_UP = ("something went wrong", "timed out", "timedout", "couldn't respond")
@@ -88,17 +88,17 @@ class GraphQlClient(PagedQueries):
         kinds = {problem.kind for problem in problems}
         for problem in problems:
             said, kind = self._client.clean(problem.message), problem.kind
-            if kinds & _LIMITED:
+            if kinds & LIMITED:
                 raise self._limited(said, response)
             if kind in _TOO_MUCH or (kind is None and problem.message.lower().startswith(_GAVE_UP)):
                 raise PartialAnswer(said)
             path = problem.path or ()
             entry = len(path) > 2 and isinstance(path[-1], int)
-            if (kind == "NOT_FOUND" and not entry) or (kind in {"NOT_FOUND", *_REFUSED} and entry and skips_hidden):
+            if (kind == "NOT_FOUND" and not entry) or (kind in {"NOT_FOUND", *REFUSED} and entry and skips_hidden):
                 hidden.add(path)
             elif kind == "NOT_FOUND":
                 raise PartialAnswer(said)
-            elif kind in _REFUSED:
+            elif kind in REFUSED:
                 raise _refusal(said, response.status)
             elif kind in _FAILED:
                 raise RemoteTransient(f"the server failed: {said}", status=response.status, reason="graphql")

@@ -37,16 +37,16 @@ from tidelore.engine.ports import Lister, Pages, Parent
 from tidelore.http.client import bearer
 from tidelore.http.response import Response
 from tidelore.sources.credentials import Token, find_token
-from tidelore.sources.github import forge_lists, surfaces
+from tidelore.sources.github import forge_lists, mutations, surfaces
 from tidelore.sources.github import hooks as hook_api
 from tidelore.sources.github.app_token import InstallationIdentity, load_signer
-from tidelore.sources.github.client import GitHubClient, Repo
+from tidelore.sources.github.client import GitHubClient, Repo, repo_path
 from tidelore.sources.github.discussions import DiscussionList
 from tidelore.sources.github.graphql import GraphQlClient
 from tidelore.sources.github.threads import BatchedList, BatchedReviews, PullBatches
 from tidelore.sources.hooks import InstalledHook, SentDelivery
 from tidelore.sources.items import ThreadComments
-from tidelore.sources.ports import AnswerPlace, Greeting, Resource, Wiring, skew_of
+from tidelore.sources.ports import AnswerPlace, Greeting, Resource, Wiring, WriteRequest, skew_of
 
 
 class GitHubSource:
@@ -321,11 +321,28 @@ class GitHubSource:
             "pr_review_summaries": self.reviews(remote_id, number),
         }
 
+    def answer_request(self, place: AnswerPlace, body: str) -> WriteRequest:
+        """Return the request that `post_answer` sends."""
+        path = _comment_path(place.number) if place.reply_to is None else _reply_path(place.number, place.reply_to)
+        return WriteRequest("POST", self._client.address(f"{repo_path(place.repo)}/{path}"), {"body": body})
+
     async def post_answer(self, place: AnswerPlace, body: str) -> CommentRecord:
         """Comment on a thread, or reply to a review comment."""
         if place.reply_to is None:
             return await self.post_comment(place.repo, place.number, body)
         return await self.post_reply(place.repo, place.number, place.reply_to, body)
+
+    async def is_resolved(self, place: AnswerPlace) -> bool:
+        """Return whether a review thread, given by its global id, is resolved."""
+        return await mutations.read_resolved(self.graphql, place.discussion or "")
+
+    def resolve_request(self, place: AnswerPlace, *, resolved: bool) -> WriteRequest:
+        """Return the request that `set_resolved` sends."""
+        return mutations.resolve_request(self._client, place.discussion or "", resolved=resolved)
+
+    async def set_resolved(self, place: AnswerPlace, *, resolved: bool) -> bool:
+        """Resolve or unresolve a review thread, without retries."""
+        return await mutations.set_resolved(self._client, place.discussion or "", resolved=resolved)
 
     async def first_of_thread(self, place: AnswerPlace) -> int | None:
         """Return the first comment of the thread of a review comment; None if it is the first, or unknown."""
@@ -334,14 +351,22 @@ class GitHubSource:
 
     async def post_comment(self, repo: Repo, number: int, body: str) -> CommentRecord:
         """Comment on a thread, without retries; after an error with the reason `unclear_write` it may be posted."""
-        path = f"issues/{number}/comments"
+        path = _comment_path(number)
         return await self._client.post(repo, path, {"body": body}, read=surfaces.COMMENTS.one, route="issues/post")
 
     async def post_reply(self, repo: Repo, number: int, comment_id: int, body: str) -> CommentRecord:
         """Reply to a review comment, without retries; after an error with the reason `unclear_write` it may exist."""
-        path = f"pulls/{number}/comments/{comment_id}/replies"
+        path = _reply_path(number, comment_id)
         read = surfaces.REVIEW_COMMENTS.one
         return await self._client.post(repo, path, {"body": body}, read=read, route="pulls/post")
+
+
+def _comment_path(number: int) -> str:
+    return f"issues/{number}/comments"
+
+
+def _reply_path(number: int, comment_id: int) -> str:
+    return f"pulls/{number}/comments/{comment_id}/replies"
 
 
 def describe_token(response: Response) -> list[str]:

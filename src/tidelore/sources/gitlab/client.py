@@ -87,15 +87,26 @@ class GitLabClient:
             return None
         return found.id
 
-    async def post(
-        self, address: str, content: object, *, read: Callable[[bytes], P], route: str, method: str = "POST"
-    ) -> P:
+    async def post(self, address: str, content: object, *, read: Callable[[bytes], P], route: str) -> P:
         """Send a write once and return the stored object; a response that cannot be parsed raises `unclear_write`."""
-        response = await self._http.post(address, content, route=route, method=method)
+        response = await self._http.post(address, content, route=route)
         try:
             return read(response.body)
         except (msgspec.DecodeError, ValueError, RecursionError):
             raise unclear_write(redact(response.url), response.status) from None
+
+    async def put(self, address: str, content: object, *, read: Callable[[bytes], P], route: str) -> P:
+        """Change an object by a single request and return it; errors are those of `post`."""
+        response = await self._http.put(address, content, route=route)
+        try:
+            return read(response.body)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            raise unclear_write(redact(response.url), response.status) from None
+
+    async def one(self, address: str, *, as_type: type[P], route: str) -> P:
+        """Return one object."""
+        found, _ = await self._http.get_json(address, as_type=as_type, route=route)
+        return found
 
     async def list_page(
         self, address: str, params: Mapping[str, str | int] | None, *, etag: str | None, route: str

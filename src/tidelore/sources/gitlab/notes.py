@@ -1,4 +1,4 @@
-"""Writes notes on issues and merge requests, finds them again, and reads who has access to a project.
+"""Writes notes on issues and merge requests, finds them again, resolves threads, and reads who has access to a project.
 
 A list of notes has no filter by time: it is read from the newest note down to the instant of interest. It contains the
 replies in discussions and the notes on the diff too.
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from urllib.parse import quote
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from tidelore.core.content import digest
 from tidelore.core.model import CommentRecord, Item, MemberRecord, NoteRecord, Rejected, Version, comment_of_note
@@ -20,7 +20,7 @@ from tidelore.sources.gitlab.client import API, GitLabClient
 from tidelore.sources.gitlab.payloads import Member
 from tidelore.sources.gitlab.transform import transform_note
 from tidelore.sources.items import next_address, reject
-from tidelore.sources.ports import AnswerPlace
+from tidelore.sources.ports import AnswerPlace, WriteRequest
 
 _LOG = logging.getLogger(__name__)
 _KINDS = {"pr": ("merge_requests", "mr"), "issue": ("issues", "issue")}
@@ -63,15 +63,59 @@ class NoteList:
         return items, rejected
 
 
+def note_request(client: GitLabClient, place: AnswerPlace, body: str) -> WriteRequest:
+    """Return the request that writes a note in the conversation, or into a discussion."""
+    above = _address(place) if place.discussion is None else _discussion(place)
+    return WriteRequest("POST", client.address(f"{above}/notes", {}), {"body": body})
+
+
 async def post_note(client: GitLabClient, place: AnswerPlace, body: str) -> CommentRecord:
     """Write a note in the conversation, or into a discussion; a reply in an internal discussion is internal."""
-    above = _address(place)
-    if place.discussion is not None:
-        above += f"/discussions/{quote(place.discussion, safe='')}"
+    request = note_request(client, place, body)
     route = f"{_KINDS[place.scope_kind][0]}/post"
     return await client.post(
-        f"{above}/notes", {"body": body}, read=lambda payload: _comment(transform_note(payload, 0), place), route=route
+        request.url,
+        request.content,
+        read=lambda payload: _comment(transform_note(payload, 0), place),
+        route=route,
     )
+
+
+class _ResolvableNote(Struct, frozen=True):
+    resolvable: bool = False
+    resolved: bool | None = None
+
+
+class _ResolvableDiscussion(Struct, frozen=True):
+    notes: tuple[_ResolvableNote, ...]
+
+    @property
+    def is_resolved(self) -> bool | None:
+        """Whether all its notes that can be resolved are; None if none can."""
+        states = [bool(note.resolved) for note in self.notes if note.resolvable]
+        return all(states) if states else None
+
+
+def resolve_request(client: GitLabClient, place: AnswerPlace, *, resolved: bool) -> WriteRequest:
+    """Return the request that resolves or unresolves a discussion."""
+    return WriteRequest("PUT", client.address(_discussion(place), {}), {"resolved": resolved})
+
+
+async def set_resolved(client: GitLabClient, place: AnswerPlace, *, resolved: bool) -> bool | None:
+    """Resolve or unresolve a discussion and return its state.
+
+    One that is in that state already stays as it is: the server changes only notes that are not.
+    """
+    request = resolve_request(client, place, resolved=resolved)
+    read = msgspec.json.Decoder(_ResolvableDiscussion).decode
+    found = await client.put(request.url, request.content, read=read, route=f"{_KINDS[place.scope_kind][0]}/resolve")
+    return found.is_resolved
+
+
+async def read_resolved(client: GitLabClient, place: AnswerPlace) -> bool | None:
+    """Return whether a discussion is resolved on the server; None if it cannot be resolved."""
+    route = f"{_KINDS[place.scope_kind][0]}/discussion"
+    return (await client.one(_discussion(place), as_type=_ResolvableDiscussion, route=route)).is_resolved
 
 
 async def project_members(client: GitLabClient, project_id: int, *, per_page: int) -> list[MemberRecord]:
@@ -99,6 +143,10 @@ def _members(raws: list[Raw]) -> Iterator[Member]:
 
 def _address(place: AnswerPlace) -> str:
     return f"{API}/projects/{quote(str(place.repo), safe='')}/{_KINDS[place.scope_kind][0]}/{place.number}"
+
+
+def _discussion(place: AnswerPlace) -> str:
+    return f"{_address(place)}/discussions/{quote(place.discussion or '', safe='')}"
 
 
 def _comment(note: NoteRecord, place: AnswerPlace) -> CommentRecord:

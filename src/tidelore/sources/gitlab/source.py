@@ -27,13 +27,14 @@ from tidelore.engine.ports import Lister, Pages, Parent
 from tidelore.http.client import private_token
 from tidelore.sources.credentials import find_token
 from tidelore.sources.gitlab import hooks as hook_api
+from tidelore.sources.gitlab import notes
 from tidelore.sources.gitlab.client import GitLabClient
 from tidelore.sources.gitlab.conversations import ConversationBatches, ConversationList, ParentList
 from tidelore.sources.gitlab.graphql import GitLabGraphQl, read_statuses
 from tidelore.sources.gitlab.notes import NoteList, post_note, project_members
 from tidelore.sources.gitlab.surfaces import child_lists, group_projects, issue_list, merge_request_list
 from tidelore.sources.hooks import InstalledHook, SentDelivery
-from tidelore.sources.ports import AnswerPlace, Greeting, Resource, Wiring, skew_of
+from tidelore.sources.ports import AnswerPlace, Greeting, Resource, Wiring, WriteRequest, skew_of
 
 
 class GitLabSource:
@@ -169,9 +170,25 @@ class GitLabSource:
         """Return all notes of one merge request."""
         return {"mr_notes": self.answers(AnswerPlace(remote_id, "pr", number))}
 
+    def answer_request(self, place: AnswerPlace, body: str) -> WriteRequest:
+        """Return the request that `post_answer` sends."""
+        return notes.note_request(self._client, place, body)
+
     async def post_answer(self, place: AnswerPlace, body: str) -> CommentRecord:
         """Write a note, in a discussion if one is given, without retries."""
         return await post_note(self._client, place, body)
+
+    async def is_resolved(self, place: AnswerPlace) -> bool | None:
+        """Return whether a discussion is resolved; None if it cannot be."""
+        return await notes.read_resolved(self._client, place)
+
+    def resolve_request(self, place: AnswerPlace, *, resolved: bool) -> WriteRequest:
+        """Return the request that `set_resolved` sends."""
+        return notes.resolve_request(self._client, place, resolved=resolved)
+
+    async def set_resolved(self, place: AnswerPlace, *, resolved: bool) -> bool | None:
+        """Resolve or unresolve a discussion, without retries."""
+        return await notes.set_resolved(self._client, place, resolved=resolved)
 
     async def first_of_thread(self, _place: AnswerPlace) -> None:
         """Return None: a reply may name any note of its discussion."""

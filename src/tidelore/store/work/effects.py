@@ -143,6 +143,16 @@ def discussion_of(database: Database, project_id: int, note_id: int) -> str | No
     return str(rows[0][0]) if rows else None
 
 
+def review_thread_of(database: Database, project_id: int, comment_id: int) -> str | None:
+    """Return the global id of the thread of a stored review comment, where the forge has one."""
+    rows = database.read(
+        "SELECT d.node_id FROM notes n JOIN discussions d ON d.id = n.discussion_id"
+        " WHERE n.project_id = :project_id AND n.kind = 'review_comment' AND n.remote_id = :id",
+        {"project_id": project_id, "id": comment_id},
+    )
+    return None if not rows or rows[0][0] is None else str(rows[0][0])
+
+
 _FIELDS = CommentRecord.__struct_fields__
 
 

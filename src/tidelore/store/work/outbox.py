@@ -1,4 +1,6 @@
-"""Stores answers before they are posted, and the claims of the processes that post them (table `outbox`).
+"""Stores writes before they are sent, and the claims of the processes that send them (table `outbox`).
+
+A write is an answer, or resolves or unresolves a review thread.
 
 One process at a time works on a row. An attempt is stored durably before the request is sent, so after a crash it is
 known which writes may have been delivered. A claim contains the identity of its process, so the claims of a killed
@@ -51,13 +53,26 @@ class OutboxRow(Struct, frozen=True):
     last_error: str | None
     created_at: int
     updated_at: int
+    after_id: int | None = None
 
+    @property
+    def resolves(self) -> bool | None:
+        """Whether it resolves (True) or unresolves (False) the thread of `reply_to`; None for an answer."""
+        return _RESOLUTIONS.get(self.source)
+
+
+RESOLVE, UNRESOLVE = "resolve", "unresolve"
+"""The sources of the rows that change the state of a thread instead of posting a comment."""
+_RESOLUTIONS = {RESOLVE: True, UNRESOLVE: False}
 
 _COLUMNS = ", ".join(OutboxRow.__struct_fields__)
 _ROWS = f"SELECT {_COLUMNS} FROM outbox"
 _FREE = "(claimed_until IS NULL OR claimed_until <= :now)"
 _FREE_OR_OURS = "(claimed_until IS NULL OR claimed_until <= :now OR claim_id = :claim_id)"
 _DUE = "(next_attempt_at IS NULL OR next_attempt_at <= :now)"
+_IN_TURN = (
+    "(after_id IS NULL OR EXISTS (SELECT 1 FROM outbox b WHERE b.id = outbox.after_id AND b.status = 'observed'))"
+)
 
 
 def plan(
@@ -72,10 +87,12 @@ def plan(
     body: str,
     source: str,
     now_ms: int,
+    after_id: int | None = None,
 ) -> OutboxRow:
     """Store an intent and its token. If the token exists, return its row in whatever status.
 
-    Looked up by project and not by name, because a renamed repository keeps its intents.
+    Looked up by project and not by name, because a renamed repository keeps its intents. With `after_id` it is sent
+    only after that row was observed, and fails with it.
     """
     known = tx.execute(
         "SELECT repo_full_name FROM action_tokens WHERE project_id = :project_id AND token = :token",
@@ -95,12 +112,14 @@ def plan(
         "reply_to": reply_to,
         "body": body,
         "source": source,
+        "after_id": after_id,
         "now": now_ms,
     }
     rows = tx.execute(
         "INSERT INTO outbox (project_id, repo_full_name, token, scope_kind, scope_number, reply_to, body, source,"
-        " status, created_at, updated_at) VALUES (:project_id, :repo, :token, :scope_kind, :scope_number, :reply_to,"
-        f" :body, :source, 'planned', :now, :now) ON CONFLICT (repo_full_name, token) DO NOTHING RETURNING {_COLUMNS}",
+        " status, after_id, created_at, updated_at) VALUES (:project_id, :repo, :token, :scope_kind, :scope_number,"
+        " :reply_to, :body, :source, 'planned', :after_id, :now, :now)"
+        f" ON CONFLICT (repo_full_name, token) DO NOTHING RETURNING {_COLUMNS}",
         params,
     )
     key = {"repo": repo, "token": token}
@@ -123,7 +142,7 @@ def claim(
     holder of a claim can renew it by passing the row's id.
     """
     params = {"now": now_ms, "claim_id": claim_id}
-    where = f"{OPEN} AND {_FREE if outbox_id is None else _FREE_OR_OURS} AND {_DUE}"
+    where = f"{OPEN} AND {_FREE if outbox_id is None else _FREE_OR_OURS} AND {_DUE} AND {_IN_TURN}"
     if project_ids is not None:
         where += f" AND project_id {database.among('projects')}"
         params["projects"] = database.integers(project_ids)
@@ -197,6 +216,8 @@ def mark_failed(tx: Transaction, outbox_id: int, error: str, now_ms: int) -> Out
     row = get_outbox(tx, outbox_id)
     if record_action_token_failed(tx, row.repo_full_name, row.token, now_ms):
         tx.execute("UPDATE outbox SET last_error = :error WHERE id = :id", {"error": error, "id": outbox_id})
+        for (follower,) in tx.execute(f"SELECT id FROM outbox WHERE after_id = :id AND {OPEN}", {"id": outbox_id}):
+            mark_failed(tx, follower, "the reply before it was refused", now_ms)
     return get_outbox(tx, outbox_id)
 
 
@@ -249,6 +270,16 @@ def list_outbox(
     if limit is not None:
         params["limit"] = limit
     return [OutboxRow(*row) for row in database.read(f"{_ROWS} WHERE {where} ORDER BY id{most}", params)]
+
+
+def resolutions_of(database: Database, project_id: int, comment_id: int) -> list[OutboxRow]:
+    """Return the rows that resolve or unresolve the thread of a first comment, the oldest first."""
+    found = database.read(
+        f"{_ROWS} WHERE project_id = :project_id AND reply_to = :comment_id AND source {database.among('sources')}"
+        " ORDER BY id",
+        {"project_id": project_id, "comment_id": comment_id, "sources": database.texts(_RESOLUTIONS)},
+    )
+    return [OutboxRow(*row) for row in found]
 
 
 def _last_attempt(tx: Transaction, project_ids: Collection[int]) -> int | None:

@@ -899,6 +899,7 @@ CREATE TABLE outbox (
     last_error      TEXT,
     created_at      INTEGER NOT NULL,
     updated_at      INTEGER NOT NULL,
+    after_id        INTEGER,                                             -- sent only after this row was observed; NULL: at once
     UNIQUE (repo_full_name, token),
     CHECK ((claim_id IS NULL) = (claimed_until IS NULL)),
     CHECK ((attempts = 0) = (attempted_at IS NULL))

@@ -1,0 +1,1 @@
+"""Commands that change something on the servers: `lore reply`, `lore resolve`, `lore unresolve`."""

@@ -1,0 +1,49 @@
+"""Bugs of replies and resolutions: an effect twice, out of order, or after a refusal."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+ONE_EFFECT = "one effect"
+
+REPLIES = "tests/faces/test_replies.py"
+KILLED = "tests/crash/test_writes.py"
+
+MUTANTS = (
+    Mutant(
+        name="resolution-before-its-reply",
+        invariant=ONE_EFFECT,
+        file="store/work/outbox.py",
+        before=' AND {_DUE} AND {_IN_TURN}"\n',
+        after=' AND {_DUE}"\n',
+        test=f"{REPLIES}::test_a_lost_answer_to_a_reply_delays_the_resolution_until_the_reply_is_confirmed[gitlab]",
+        why="A thread would be closed although its answer may never arrive.",
+    ),
+    Mutant(
+        name="refused-reply-still-resolves",
+        invariant=ONE_EFFECT,
+        file="store/work/outbox.py",
+        before='            mark_failed(tx, follower, "the reply before it was refused", now_ms)\n',
+        after="            assert follower\n",
+        test=f"{REPLIES}::test_a_refused_reply_is_not_followed_by_its_resolution[github]",
+        why="The resolution of a refused reply would wait in the outbox for ever.",
+    ),
+    Mutant(
+        name="resolved-thread-resolved-again",
+        invariant=ONE_EFFECT,
+        file="feedback/resolving.py",
+        before="        if state == wanted.resolved:\n            return ResolvedState(None)\n",
+        after="",
+        test=f"{REPLIES}::test_resolving_and_reopening_change_the_server_once_each_and_the_copy_follows[gitlab]",
+        why="Each repetition of the command would write to the server.",
+    ),
+    Mutant(
+        name="unanswered-resolution-not-read-back",
+        invariant=ONE_EFFECT,
+        file="feedback/outbox.py",
+        before="            done = None if row.resolves is None else await self._check_state(row)\n",
+        after="            done = None\n",
+        test=f"{REPLIES}::test_a_lost_answer_to_resolve_is_settled_by_reading_the_thread[gitlab]",
+        why="A lost answer would leave the outcome open for a minute, although the thread shows it.",
+    ),
+)
