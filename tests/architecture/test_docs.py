@@ -21,6 +21,7 @@ from tests.databases.catalogue import columns_of
 
 from tidelore.core.config import Config, GitHubHost, GitHubRepo, GitLabHost, ProjectOverride
 from tidelore.core.errors import EXIT_CODES, every_error
+from tidelore.store.database.descriptions import read_tables
 from tidelore.store.database.migrate import migrate, migrations
 from tidelore.store.database.sqlite import SqliteDatabase
 
@@ -166,13 +167,13 @@ def attributes_read(source: Path) -> set[str]:
 
 def test_the_schema_reference_equals_the_generated_one_and_describes_every_table_and_view(tmp_path: Path) -> None:
     assert schema_reference.PAGE.read_text(encoding="utf-8") == schema_reference.page(), "run `make docs`"
-    tables = schema_reference.read_tables("".join(step.sql for step in migrations("sqlite")))
+    tables = read_tables("".join(step.sql for step in migrations("sqlite")))
     with closing(SqliteDatabase(str(tmp_path / "lore.db"))) as database:
         migrate(database, 1)
         known = columns_of(database)
     known.pop("schema_version")
     assert {name: [column for column, _ in columns] for name, columns in known.items() if not tables[name].is_view} == {
-        name: [column for column, _, _ in table.columns] for name, table in tables.items() if not table.is_view
+        name: [column.name for column in table.columns] for name, table in tables.items() if not table.is_view
     }
     assert [name for name, table in tables.items() if not table.comment] == []
 

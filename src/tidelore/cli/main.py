@@ -97,6 +97,11 @@ COMMANDS = {
     "cursors": ("tidelore.cli.sync_status:cursors_command", "List, show or reset reading positions."),
     "metrics": ("tidelore.cli.status:metrics_command", "Print metrics in the Prometheus text format."),
     "check": ("tidelore.cli.status:check_command", "Check the database for inconsistencies."),
+    "snapshot": ("tidelore.cli.export.snapshot:snapshot_command", "Write the local copy into one file for reading."),
+    "datasette": (
+        "tidelore.cli.export.snapshot:datasette_command",
+        "Print the command that shows the copy in Datasette.",
+    ),
     "demo": (
         "tidelore_world.demo.command:command",
         "Mirror a simulated GitLab, GitHub and Bluesky and verify the copy.",
