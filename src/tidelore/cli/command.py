@@ -37,6 +37,7 @@ class Choices:
         self.robot = robot
         self.full = False
         self.color = True
+        self.plain = False
         self.verbose = verbose
         self.quiet = False
         self.seam = seam
@@ -112,6 +113,12 @@ def global_options() -> list[click.Parameter]:
 
 def _flag(names: str, target: str, text: str) -> click.Option:
     return click.Option(names.split("/"), is_flag=True, expose_value=False, callback=_set(target), help=text)
+
+
+def plain_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option of commands that render Markdown and use the pager on a terminal."""
+    text = "On a terminal: print Markdown as it is written, without a pager."
+    return click.option("--plain", is_flag=True, expose_value=False, callback=_set("plain"), help=text)(function)
 
 
 def freshness_options(function: Callable[..., Any]) -> Callable[..., Any]:
