@@ -19,7 +19,9 @@ from tidelore.core.clock import SystemClock
 if TYPE_CHECKING:
     from tidelore.app.reading.refreshing import Freshness
 
-GROUPS = frozenset({"accounts", "cursors", "feedback", "list", "poll", "show", "sources", "stream", "sync-runs"})
+GROUPS = frozenset(
+    {"accounts", "cursors", "export", "feedback", "list", "poll", "show", "sources", "stream", "sync-runs"}
+)
 
 
 class Choices:
@@ -106,6 +108,7 @@ def global_options() -> list[click.Parameter]:
         _flag("--robot", "robot", "Print one JSON document on stdout."),
         _flag("--full", "full", "With --robot: include empty fields and commit SHAs."),
         _flag("--no-color", "color", "Disable colours (also NO_COLOR)."),
+        _flag("--plain", "plain", "On a terminal: no pager, and Markdown as it is written."),
         _flag("-v/--verbose", "verbose", "Log every request to stderr and show tracebacks."),
         _flag("-q/--quiet", "quiet", "Hide progress."),
     ]
@@ -113,12 +116,6 @@ def global_options() -> list[click.Parameter]:
 
 def _flag(names: str, target: str, text: str) -> click.Option:
     return click.Option(names.split("/"), is_flag=True, expose_value=False, callback=_set(target), help=text)
-
-
-def plain_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option of commands that render Markdown and use the pager on a terminal."""
-    text = "On a terminal: print Markdown as it is written, without a pager."
-    return click.option("--plain", is_flag=True, expose_value=False, callback=_set("plain"), help=text)(function)
 
 
 def freshness_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -26,7 +26,6 @@ from tidelore.cli.command import (
     freshness_options,
     global_options,
     invocation_of,
-    plain_option,
     refresh_first,
 )
 from tidelore.cli.output.posts import post_lines
@@ -51,7 +50,6 @@ _MAX_TOKENS = click.option(
 @click.option("--fields", metavar="A,B", help="Only these fields in JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.option("--open", "in_browser", is_flag=True, help="Also open it in the browser.")
-@plain_option
 @click.pass_context
 def post_command(
     ctx: click.Context,
@@ -85,7 +83,6 @@ def post_command(
 @click.option("--fields", metavar="A,B", help="Only these fields in JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.option("--open", "in_browser", is_flag=True, help="Also open it in the browser.")
-@plain_option
 @click.pass_context
 def topic_command(
     ctx: click.Context,
@@ -145,7 +142,6 @@ def _shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--fields", metavar="A,B", help="Only these fields in JSON."),
         click.option("--json", "as_json", is_flag=True, help="Same as --robot."),
         click.option("--open", "in_browser", is_flag=True, help="Also open it in the browser."),
-        plain_option,
     ]
     for option in reversed(options):
         function = option(function)

@@ -33,7 +33,7 @@ def snapshot_command(
     no_payloads: bool,  # noqa: FBT001
     force: bool,  # noqa: FBT001
 ) -> Output:
-    """Write the local copy into one file for reading.
+    """Write the copy into one file for reading.
 
     Others read it with `lore --db FILE`, sqlite3 or Datasette, also from read-only media. It is consistent although a
     sync may be running, and appears under its name when it is complete. It contains no secrets, tokens, pending
@@ -58,11 +58,11 @@ def snapshot_command(
 @click.option("--metadata", metavar="FILE", help="Where to write the metadata; default: in the cache folder.")
 @click.pass_context
 def datasette_command(ctx: click.Context, file: str | None, metadata: str | None) -> Output:
-    """Print the command that shows the copy in Datasette.
+    """Show the copy in Datasette.
 
-    FILE is a database or a snapshot; default: the configured database. Writes a metadata file with descriptions of
-    all tables and columns, facets, sort orders and two queries. Datasette itself is not part of this package: `pip
-    install datasette`.
+    Prints the command to run. FILE is a database or a snapshot; default: the configured database. Writes a metadata
+    file with descriptions of all tables and columns, facets, sort orders and two queries. Datasette itself is not part
+    of this package: `pip install datasette`.
     """
     found = prepare_datasette(invocation_of(ctx).app(), file, metadata)
     return Output(found, [found.command])

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from tidelore.app.reading.context import DEFAULT_TOKENS, Context, ContextQuestion, read_context
-from tidelore.cli.command import LoreCommand, freshness_options, invocation_of, plain_option, refresh_first
+from tidelore.cli.command import LoreCommand, freshness_options, invocation_of, refresh_first
 from tidelore.cli.output.conversations import Prose
 from tidelore.cli.output.render import Output, ago, prose_block
 from tidelore.cli.output.table import page_columns
@@ -28,7 +28,6 @@ _STEP = "  "
 )
 @freshness_options
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
-@plain_option
 @click.pass_context
 def context_command(
     ctx: click.Context, /, reference: str, *, project: str | None, max_tokens: int, as_json: bool, **age: Any

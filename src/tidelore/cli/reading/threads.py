@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from tidelore.app.reading.threads import ListedThread, ThreadPage, ThreadQuestion, list_threads
-from tidelore.cli.command import LoreCommand, freshness_options, invocation_of, plain_option, refresh_first
+from tidelore.cli.command import LoreCommand, freshness_options, invocation_of, refresh_first
 from tidelore.cli.output.render import Output, ago, choose_fields, only_fields, open_page, plural, when
 from tidelore.cli.output.table import line_columns, on_terminal, table
 from tidelore.core.text import one_line, shorten
@@ -41,7 +41,6 @@ _STEP = "  "
 @click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.option("--open", "in_browser", is_flag=True, help="Open the first item in the browser.")
-@plain_option
 @click.pass_context
 def threads_command(ctx: click.Context, /, **wanted: Any) -> Output:
     """List review threads and discussions, newest note first.
