@@ -86,7 +86,7 @@ class Terminal:
 def test_lore_top_is_rendered_and_quits_with_q(copy: App, tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, copy.address, "top")
     terminal.wait_for("pull request blocked")
-    terminal.press("4")
+    terminal.press("6")
     terminal.wait_for("generate-docs")
     terminal.press("q")
     assert terminal.end() == 0

@@ -58,7 +58,7 @@ def prose_block(choices: Choices) -> Callable[[str, int, str], list[str]]:
     """Return what turns Markdown into lines: rendered on a terminal, as it is written with --plain and in a pipe."""
     if choices.robot or choices.plain or not on_terminal():
         return block
-    from tidelore.cli.output.markdown import markdown_block
+    from tidelore.core.markdown import markdown_block
 
     return markdown_block
 

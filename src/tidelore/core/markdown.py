@@ -25,13 +25,13 @@ _FENCE = re.compile(r"\s*(?:>\s?)*(`{3,}|~{3,})")
 _COMMENT = re.compile(r"^[ ]{0,3}<!--.*?-->[ \t]*\n?", re.DOTALL | re.MULTILINE)
 _THEME = Theme(
     {
-        "markdown.code": "yellow",
-        "markdown.code_block": "yellow",
+        "markdown.code": "cyan",
+        "markdown.code_block": "cyan",
         "markdown.h1": "bold underline",
         "markdown.h2": "bold",
         "markdown.h3": "bold",
         "markdown.link": "default",
-        "markdown.link_url": "blue",
+        "markdown.link_url": "underline",
         "markdown.block_quote": "dim",
     }
 )
