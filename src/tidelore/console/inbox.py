@@ -28,7 +28,6 @@ from tidelore.core.text import harmless
 
 COLUMNS = (
     TableColumn("THREAD", yields="beginning"),
-    TableColumn("BY", yields="end", spare=1),
     TableColumn("AGE", right=True),
     TableColumn("TITLE"),
 )
@@ -236,8 +235,7 @@ def short_names(references: Sequence[str]) -> dict[str, str]:
 
 def _line(row: ReadingRow, name: str, now_ms: int) -> TableRow:
     cells = (
-        Cell(clean_text(name or row.state, 48), "strong"),
-        Cell(clean_text(f"@{row.by}" if row.by else None, 24), "dim"),
+        Cell(clean_text(name or f"@{row.by}", 48), "strong"),
         Cell(age(row.at, now_ms), "", now_ms - row.at),
         Cell(clean_text(row.title, 300)),
     )

@@ -42,12 +42,12 @@ def test_the_arrow_keys_go_through_the_lists_and_enter_to_the_thread(copy: App) 
         await seat.press("right", "right")
         assert "Unresolved · 1" in seat.text
         await seat.press("right")
-        assert seat.column("rows", 3) == ["The quarterly report takes an hour", "Postings are rounded twice"]
+        assert seat.column("rows", 2) == ["The quarterly report takes an hour", "Postings are rounded twice"]
         await seat.press("down", "enter")
         assert seat.console.focused is seat.console.screen.query_one("#behind")
         assert "Postings are rounded twice" in seat.detail
         await seat.press("escape", "right", "right")
-        assert seat.column("rows", 0)[0] in {"post", "repost", "reply", "quote"}
+        assert seat.column("rows", 0)[0].startswith("@")
         await seat.press("left", "left", "left", "left", "left")
         assert "Inbox · 0" in seat.text
 
