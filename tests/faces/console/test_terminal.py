@@ -152,6 +152,7 @@ def test_a_job_runs_after_its_key_and_a_confirmation(desk: Desk, tmp_path: Path)
     terminal = Terminal(tmp_path, path, "console", settings=desk.config.read_text())
     terminal.wait_for("service here")
     until(1)
+    terminal.press("3")
     terminal.wait_for("Run now")
     # The sources are copy and gitlab: from the first to the second.
     terminal.press("\x1b[B")
