@@ -101,10 +101,10 @@ COMMANDS = {
         "tidelore.cli.export.rows:export_command",
         "Export rows as CSV, JSON or Parquet.",
     ),
-    "snapshot": ("tidelore.cli.export.snapshot:snapshot_command", "Write the copy into one file for reading."),
+    "snapshot": ("tidelore.cli.export.snapshot:snapshot_command", "Write a read-only copy."),
     "datasette": (
         "tidelore.cli.export.snapshot:datasette_command",
-        "Show the copy in Datasette.",
+        "Show it in Datasette.",
     ),
     "demo": (
         "tidelore_world.demo.command:command",
@@ -115,7 +115,7 @@ COMMANDS = {
         "tidelore.cli.robot_docs:robot_docs_command",
         "Describe commands, options, errors and exit codes as JSON.",
     ),
-    "man": ("tidelore.cli.export.man:man_command", "Print a manual page."),
+    "man": ("tidelore.cli.export.man:man_command", "Print a man page."),
     "completions": ("tidelore.cli.main:completions_command", "Print a shell completion script."),
 }
 

@@ -63,7 +63,7 @@ class ThreadView(VerticalScroll):
 class InboxScreen(ListScreen):
     """Lists on the left, the selected thread on the right.
 
-    Replying in $EDITOR and resolving belong here as two more actions, once `app` has use-cases for them: each takes the
+    Replying in $EDITOR and resolving (`app/writing/replying.py`) belong here as two more actions: each takes the
     `ReadingRow` under the cursor, like `action_fetch`.
     """
 

@@ -39,7 +39,7 @@ class ManualPage(Struct, frozen=True):
 @click.argument("command", nargs=-1)
 @click.pass_context
 def man_command(ctx: click.Context, command: tuple[str, ...]) -> Output:
-    """Print a manual page.
+    """Print a man page.
 
     Without COMMAND, the page lore(1), which the package installs.
     """

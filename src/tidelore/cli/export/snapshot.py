@@ -33,12 +33,12 @@ def snapshot_command(
     no_payloads: bool,  # noqa: FBT001
     force: bool,  # noqa: FBT001
 ) -> Output:
-    """Write the copy into one file for reading.
+    """Write a read-only copy.
 
-    Others read it with `lore --db FILE`, sqlite3 or Datasette, also from read-only media. It is consistent although a
-    sync may be running, and appears under its name when it is complete. It contains no secrets, tokens, pending
-    replies or feedback, and cannot be synced. A snapshot of one project has no posts and no vectors: search there is
-    by words.
+    FILE gets the whole copy, or one project. Others read it with `lore --db FILE`, sqlite3 or Datasette, also from
+    read-only media. It is consistent although a sync may be running, and appears under its name when it is complete. It
+    contains no secrets, tokens, pending replies or feedback, and cannot be synced. A snapshot of one project has no
+    posts and no vectors: search there is by words.
     """
     done = make_snapshot(invocation_of(ctx).app(), file, project, payloads=not no_payloads, replace=force)
     counts = [plural(getattr(done.counts, name), noun) for name, noun in _NOUNS.items() if getattr(done.counts, name)]
@@ -58,7 +58,7 @@ def snapshot_command(
 @click.option("--metadata", metavar="FILE", help="Where to write the metadata; default: in the cache folder.")
 @click.pass_context
 def datasette_command(ctx: click.Context, file: str | None, metadata: str | None) -> Output:
-    """Show the copy in Datasette.
+    """Show it in Datasette.
 
     Prints the command to run. FILE is a database or a snapshot; default: the configured database. Writes a metadata
     file with descriptions of all tables and columns, facets, sort orders and two queries. Datasette itself is not part
