@@ -56,9 +56,10 @@ test-all: $(EVERY)  ## the above and the long runs: deep properties, full crash 
 test-web: $(READY)  ## the web pages in a real Chromium (package chromium); TIDELORE_PICTURES=DIR keeps pictures
 	$(BIN)/pytest tests/faces/web tests/unit/web
 
-docs: $(READY)  ## regenerate docs/reference/{commands,schema}.md
+docs: $(READY)  ## regenerate docs/reference/{commands,schema}.md and docs/man/lore.1
 	$(BIN)/python -m tests.architecture.command_reference
 	$(BIN)/python -m tests.architecture.schema_reference
+	$(BIN)/python -m tests.architecture.manual_page
 
 bench: $(READY)  ## speed, memory and request counts as ratios measured in one run
 	$(BIN)/python -m benchmarks

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
+import subprocess
 import tomllib
 import types
 import typing
@@ -13,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from tests.architecture import schema_reference
+import pytest
+from tests.architecture import manual_page, schema_reference
 from tests.architecture.command_reference import PAGE, reference_text
 from tests.architecture.reference import PAGES, code, preface, rows, sections
 from tests.architecture.source_tree import read_modules
@@ -21,6 +24,7 @@ from tests.databases.catalogue import columns_of
 
 from tidelore.core.config import Config, GitHubHost, GitHubRepo, GitLabHost, ProjectOverride
 from tidelore.core.errors import EXIT_CODES, every_error
+from tidelore.store.database.descriptions import read_tables
 from tidelore.store.database.migrate import migrate, migrations
 from tidelore.store.database.sqlite import SqliteDatabase
 
@@ -166,15 +170,27 @@ def attributes_read(source: Path) -> set[str]:
 
 def test_the_schema_reference_equals_the_generated_one_and_describes_every_table_and_view(tmp_path: Path) -> None:
     assert schema_reference.PAGE.read_text(encoding="utf-8") == schema_reference.page(), "run `make docs`"
-    tables = schema_reference.read_tables("".join(step.sql for step in migrations("sqlite")))
+    tables = read_tables("".join(step.sql for step in migrations("sqlite")))
     with closing(SqliteDatabase(str(tmp_path / "lore.db"))) as database:
         migrate(database, 1)
         known = columns_of(database)
     known.pop("schema_version")
     assert {name: [column for column, _ in columns] for name, columns in known.items() if not tables[name].is_view} == {
-        name: [column for column, _, _ in table.columns] for name, table in tables.items() if not table.is_view
+        name: [column.name for column in table.columns] for name, table in tables.items() if not table.is_view
     }
     assert [name for name, table in tables.items() if not table.comment] == []
+
+
+def test_the_manual_page_equals_the_generated_one() -> None:
+    assert manual_page.PAGE.read_text(encoding="utf-8") == manual_page.page(), "run `make docs` and commit the result"
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not here")
+def test_the_manual_page_is_formatted_without_a_warning() -> None:
+    words = ["groff", "-ww", "-man", "-Tascii", str(manual_page.PAGE)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=True)
+    assert done.stderr == ""
+    assert "lore snapshot" in re.sub(".\x08", "", done.stdout)
 
 
 def test_the_command_reference_equals_the_generated_one() -> None:

@@ -259,6 +259,7 @@ PROMISES = (
         showing.ACCESS,
         (f"{showing.GUARD}::test_with_a_token_only_its_bearer_reads_and_the_address_does_not_keep_it",),
     ),
+    Promise(showing.SNAPSHOT, (f"{showing.SNAPSHOT_TESTS}::test_every_table_is_either_copied_or_left_out_on_purpose",)),
 )
 
 MUTANTS: tuple[Mutant, ...] = (

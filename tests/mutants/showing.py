@@ -10,7 +10,42 @@ HOSTILE = "tests/faces/web/test_hostile_text.py"
 GUARD = "tests/faces/web/test_guard.py"
 _ON_ITEMS = f"{HOSTILE}::test_no_text_of_the_corpus_acts_on_the_page_of_its_item"
 
+SNAPSHOT = "what a snapshot holds"
+SNAPSHOT_TESTS = "tests/faces/test_snapshot.py"
+_MADE = f"{SNAPSHOT_TESTS}::test_a_snapshot_holds_every_kept_row_and_no_state_of_this_machine"
+SNAPSHOTS = (
+    Mutant(
+        name="snapshot-with-secrets",
+        invariant=SNAPSHOT,
+        file="store/database/snapshot.py",
+        before="""        "projects": "id = :project",\n""",
+        after="""        "projects": "id = :project",\n        "local_secrets": None,\n""",
+        test=_MADE,
+        why="The secret that signs our replies would be in the hands of every reader.",
+    ),
+    Mutant(
+        name="snapshot-with-words-of-other-projects",
+        invariant=SNAPSHOT,
+        file="store/database/snapshot.py",
+        before="_index_text(connection, whole=plan.project_id is None)",
+        after="_index_text(connection, whole=True)",
+        test=f"{SNAPSHOT_TESTS}::test_a_snapshot_of_one_project_holds_no_word_of_another",
+        why="The full-text index of all projects would be in the file of one.",
+    ),
+    Mutant(
+        name="snapshot-turned-into-a-wal-database",
+        invariant=SNAPSHOT,
+        file="store/database/sqlite.py",
+        before="if not read_only and not self._is_snapshot:",
+        after="if not read_only:",
+        test=f"{SNAPSHOT_TESTS}::"
+        "test_reading_a_snapshot_in_a_writable_folder_does_not_change_it_and_syncing_into_it_is_refused",
+        why="Its first reader would change the file under the others, and it could not be read from read-only media.",
+    ),
+)
+
 MUTANTS = (
+    *SNAPSHOTS,
     Mutant(
         name="markdown-shown-without-the-sanitiser",
         invariant=TEXT,

@@ -87,7 +87,10 @@ def test_the_wheel_contains_both_packages_with_data_and_license(dist: Path) -> N
         headers = HeaderParser().parsestr(archive.read(metadata).decode())
     assert headers["License-Expression"] == "Apache-2.0"
     assert metadata.replace("METADATA", "licenses/LICENSE") in names
-    assert {name.partition("/")[0] for name in names} == {"tidelore", "tidelore_world", metadata.partition("/")[0]}
+    data = metadata.partition("/")[0].replace(".dist-info", ".data")
+    known = {"tidelore", "tidelore_world", metadata.partition("/")[0], data}
+    assert {name.partition("/")[0] for name in names} == known
+    assert [name for name in names if name.startswith(data)] == [f"{data}/data/share/man/man1/lore.1"]
     shipped = {str(path.relative_to(ROOT / "src")) for path in (ROOT / "src").rglob("*") if path.is_file()}
     assert {name for name in shipped if "__pycache__" not in name} <= names
 

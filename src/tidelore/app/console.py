@@ -17,7 +17,19 @@ from msgspec.structs import replace
 from tidelore.app.accounts import Account, account
 from tidelore.app.answers import copy_fields
 from tidelore.app.feedback_tracking import Event, PendingPull, Reply, event, pending_pull, reply
+from tidelore.app.listing import (
+    ListedIssue,
+    ListedMergeRequest,
+    ListedPost,
+    ListRequest,
+    PostRequest,
+    list_issues,
+    list_merge_requests,
+    list_posts,
+)
 from tidelore.app.positions import ServiceState, SourcesOverview, read_sources, service_state
+from tidelore.app.reading.referring import find_thread, parse_any
+from tidelore.app.reading.threads import ListedThread, ThreadQuestion, list_threads
 from tidelore.app.searching import FoundThread, SearchPage, search_page
 from tidelore.app.showing import (
     ShownIssue,
@@ -30,7 +42,7 @@ from tidelore.app.showing import (
 )
 from tidelore.app.status import JobEntry, ShownRun, job_entry, shown_run
 from tidelore.app.wiring import App
-from tidelore.core.errors import LockHeld, TideloreError, UserError
+from tidelore.core.errors import LockHeld, RemoteError, TideloreError, UserError
 from tidelore.core.references import (
     KINDS,
     parse_post_reference,
@@ -45,6 +57,7 @@ from tidelore.service.control import Control
 from tidelore.service.panels import read_feedback_panel
 from tidelore.service.status import read_service
 from tidelore.store.database.port import Database
+from tidelore.store.reading.changes import newest_change
 from tidelore.store.reading.conversations import resolve
 from tidelore.store.reading.posts import resolve_post
 from tidelore.store.reading.topics import resolve_topic
@@ -73,6 +86,8 @@ _JOBS = {
 }
 """The jobs that do the work of a command: their kind, and the prefix of their names."""
 _IN_PROCESS = frozenset({"local", "minilm"})
+READING_ROWS = 200
+"""The most rows of a reading list."""
 
 
 class ServiceThread:
@@ -165,6 +180,45 @@ class FeedbackBoard(Struct, frozen=True):
     answers: list[Reply]
 
 
+class ReadingRow(Struct, frozen=True, kw_only=True):
+    """A row of a reading list: an item, or a thread of an item."""
+
+    key: str
+    reference: str
+    title: str
+    state: str
+    by: str | None
+    at: int
+    place: str | None = None
+    text: str | None = None
+    web_url: str | None = None
+
+
+class ReadingList(Struct, frozen=True):
+    """A reading list; `notice` says why it cannot be read, or is None. `seq` is the last change of the copy."""
+
+    rows: list[ReadingRow]
+    total: int
+    notice: str | None = None
+    seq: int = 0
+
+
+READING_LISTS = {
+    "inbox": "Inbox",
+    "mine": "Mine",
+    "unresolved": "Unresolved",
+    "issues": "Issues",
+    "mrs": "Merge requests",
+    "posts": "Posts",
+}
+"""The reading lists and their titles; the first three are lists of threads."""
+_THREADS = {
+    "inbox": ThreadQuestion(waiting_on="me", limit=READING_ROWS),
+    "mine": ThreadQuestion(mine=True, limit=READING_ROWS),
+    "unresolved": ThreadQuestion(unresolved=True, limit=READING_ROWS),
+}
+
+
 class ConsoleViews:
     """Reads what the screens show, over one connection of its own; used from a single thread.
 
@@ -217,6 +271,41 @@ class ConsoleViews:
         """Return the newest runs first; `unfinished` selects those that were not completed."""
         read = activity.newest_unfinished if unfinished else activity.newest_runs
         return [shown_run(run) for run in read(self._database, limit)]
+
+    def reading_list(self, name: str, known_seq: int | None = None) -> ReadingList | None:
+        """Return a reading list, newest first; None if nothing has changed since `known_seq`."""
+        seq = newest_change(self._database).seq
+        if seq == known_seq:
+            return None
+        try:
+            if name in _THREADS:
+                page = list_threads(self._app, _THREADS[name])
+                return ReadingList([_thread_row(one) for one in page.items], page.total, None, seq)
+            if name == "posts":
+                posts = list_posts(self._app, PostRequest(limit=READING_ROWS))
+                return ReadingList([_post_row(one) for one in posts.items], posts.total, None, seq)
+            read = list_issues if name == "issues" else list_merge_requests
+            found = read(self._app, ListRequest(limit=READING_ROWS))
+            return ReadingList([_item_row(one) for one in found.items], found.total, None, seq)
+        except UserError as error:
+            # Whose threads to list is not known.
+            return ReadingList([], 0, f"Your login is not known: {error.fix}. The key → shows other lists.", seq)
+
+    def read_thread(self, row: ReadingRow) -> ShownIssue | ShownMergeRequest | ShownTopic | ShownPost:
+        """Return the item that a row of a reading list belongs to."""
+        database = self._database
+        try:
+            key = find_thread(database, parse_any(row.reference))
+        except UserError:
+            # Two hosts have a project with this path; the URL distinguishes them.
+            if row.web_url is None:
+                raise
+            key = find_thread(database, parse_any(row.web_url.partition("#")[0]))
+        if key.type == "post":
+            return read_shown_post(database, key.id)
+        if key.type == "topic":
+            return read_shown_topic(database, key.id)
+        return read_item(database, "mr" if key.type == "merge_request" else "issue", key.id)
 
     def thread(self, found: FoundThread) -> ShownIssue | ShownMergeRequest | ShownTopic | ShownPost:
         """Return the issue, merge request, topic or post a result leads to."""
@@ -279,6 +368,45 @@ class ConsoleViews:
         return None if isinstance(embedder, Unavailable) else embedder
 
 
+def _thread_row(thread: ListedThread) -> ReadingRow:
+    said = f"@{thread.last_by or 'unknown'}: {thread.last or thread.opening}"
+    return ReadingRow(
+        key=f"{thread.reference} {thread.id}",
+        reference=thread.reference,
+        title=thread.title,
+        state=thread.state or thread.item_state,
+        by=thread.last_by,
+        at=thread.last_at,
+        place=thread.place,
+        text=said,
+        web_url=thread.url,
+    )
+
+
+def _item_row(item: ListedIssue | ListedMergeRequest) -> ReadingRow:
+    return ReadingRow(
+        key=item.web_url or item.reference,
+        reference=item.reference,
+        title=item.title,
+        state=item.state,
+        by=item.author,
+        at=item.updated_at,
+        web_url=item.web_url,
+    )
+
+
+def _post_row(post: ListedPost) -> ReadingRow:
+    return ReadingRow(
+        key=post.uri,
+        reference=post.uri,
+        title=post.text or " ".join(post.alt_text),
+        state=post.kind,
+        by=post.author,
+        at=post.listed_at,
+        web_url=post.web_url,
+    )
+
+
 def jobs_again(run: ShownRun, jobs: Iterable[JobEntry]) -> list[str]:
     """Return the service jobs that complete an unfinished run; none for a run of single items."""
     if run.status not in UNFINISHED or run.mode != "standard":
@@ -304,6 +432,17 @@ class ConsoleActions:
 
         row = asyncio.run(unblock(self._app, self._place(pull), pull.pr_number, None))
         return f"{row.repo_full_name}#{row.pr_number} is tracked again"
+
+    def refresh(self, row: ReadingRow) -> str:
+        """Fetch an item with its conversation from its host, and store it."""
+        import asyncio
+
+        from tidelore.app.reading.refreshing import refresh_items
+
+        (done,) = asyncio.run(refresh_items(self._app, [row.reference])).items
+        if done.error:
+            raise RemoteError(f"{row.reference}: {done.error}", fix="try again later")
+        return f"{row.reference}: {'nothing new' if done.outcome == 'unchanged' else 'refreshed'}"
 
     def pause_pull(self, pull: BoardPull) -> str:
         """Pause the events of a pull request, or resume them if paused."""

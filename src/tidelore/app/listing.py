@@ -159,7 +159,7 @@ class PostRequest(PostFilter, frozen=True, kw_only=True):
 def list_issues(app: App, request: ListRequest) -> IssueList:
     """Return one page of issues."""
     rows, total, token = _list(app, ISSUES, request)
-    return IssueList([ListedIssue(**_shared(row, "issue"), status=row.status_name) for row in rows], total, token)
+    return IssueList([ListedIssue(**shared_fields(row, "issue"), status=row.status_name) for row in rows], total, token)
 
 
 def list_merge_requests(app: App, request: ListRequest) -> MergeRequestList:
@@ -167,7 +167,7 @@ def list_merge_requests(app: App, request: ListRequest) -> MergeRequestList:
     rows, total, token = _list(app, MERGE_REQUESTS, request)
     items = [
         ListedMergeRequest(
-            **_shared(row, "mr"),
+            **shared_fields(row, "mr"),
             draft=bool(row.draft),
             source_branch=row.source_branch,
             target_branch=row.target_branch,
@@ -201,7 +201,8 @@ def _list(app: App, family: Family, request: ListRequest) -> tuple[list[ListedPa
     return found.items, found.total, page_token(found.next)
 
 
-def _shared(row: ListedParent, kind: Kind) -> dict[str, Any]:
+def shared_fields(row: ListedParent, kind: Kind) -> dict[str, Any]:
+    """Return the fields that stored issues and merge requests have in common in a list."""
     return {
         "project": row.project,
         "iid": row.iid,

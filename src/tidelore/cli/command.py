@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tidelore.app.reading.refreshing import Freshness
 
 GROUPS = frozenset(
-    {"accounts", "cursors", "feedback", "hooks", "list", "poll", "show", "sources", "stream", "sync-runs"}
+    {"accounts", "cursors", "export", "feedback", "hooks", "list", "poll", "show", "sources", "stream", "sync-runs"}
 )
 
 
@@ -39,6 +39,7 @@ class Choices:
         self.robot = robot
         self.full = False
         self.color = True
+        self.plain = False
         self.verbose = verbose
         self.quiet = False
         self.seam = seam
@@ -107,6 +108,7 @@ def global_options() -> list[click.Parameter]:
         _flag("--robot", "robot", "Print one JSON document on stdout."),
         _flag("--full", "full", "With --robot: include empty fields and commit SHAs."),
         _flag("--no-color", "color", "Disable colours (also NO_COLOR)."),
+        _flag("--plain", "plain", "On a terminal: no pager, and Markdown as it is written."),
         _flag("-v/--verbose", "verbose", "Log every request to stderr and show tracebacks."),
         _flag("-q/--quiet", "quiet", "Hide progress."),
     ]

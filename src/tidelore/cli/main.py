@@ -101,6 +101,15 @@ COMMANDS = {
     "cursors": ("tidelore.cli.sync_status:cursors_command", "List, show or reset reading positions."),
     "metrics": ("tidelore.cli.status:metrics_command", "Print metrics in the Prometheus text format."),
     "check": ("tidelore.cli.status:check_command", "Check the database for inconsistencies."),
+    "export": (
+        "tidelore.cli.export.rows:export_command",
+        "Export rows as CSV, JSON or Parquet.",
+    ),
+    "snapshot": ("tidelore.cli.export.snapshot:snapshot_command", "Write a read-only copy."),
+    "datasette": (
+        "tidelore.cli.export.snapshot:datasette_command",
+        "Show it in Datasette.",
+    ),
     "demo": (
         "tidelore_world.demo.command:command",
         "Mirror a simulated GitLab, GitHub and Bluesky and verify the copy.",
@@ -110,6 +119,7 @@ COMMANDS = {
         "tidelore.cli.robot_docs:robot_docs_command",
         "Describe commands, options, errors and exit codes as JSON.",
     ),
+    "man": ("tidelore.cli.export.man:man_command", "Print a man page."),
     "completions": ("tidelore.cli.main:completions_command", "Print a shell completion script."),
 }
 
@@ -127,6 +137,10 @@ class LazyGroup(LoreGroup):
 
         module, _, name_there = entry[0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name_there)
+        if COMPLETION in os.environ:
+            from tidelore.cli.reading.completion import complete_values
+
+            complete_values(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -20,9 +20,16 @@ from tidelore.app.showing import (
     show_post,
     show_topic,
 )
-from tidelore.cli.command import LoreCommand, LoreGroup, freshness_options, global_options, invocation_of, refresh_first
+from tidelore.cli.command import (
+    LoreCommand,
+    LoreGroup,
+    freshness_options,
+    global_options,
+    invocation_of,
+    refresh_first,
+)
 from tidelore.cli.output.posts import post_lines
-from tidelore.cli.output.render import Output, choose_fields, only_fields, open_page
+from tidelore.cli.output.render import Output, choose_fields, only_fields, open_page, prose_block
 from tidelore.cli.output.table import page_columns
 from tidelore.cli.output.topics import topic_lines
 from tidelore.core.references import Kind
@@ -64,7 +71,8 @@ def post_command(
     post = show_post(invocation.app(), reference, max_tokens if invocation.choices.robot else None)
     if in_browser:
         open_page(post.web_url)
-    return Output(only_fields(post, chosen), () if invocation.choices.robot else post_lines(post, page_columns()))
+    lines = () if invocation.choices.robot else post_lines(post, page_columns())
+    return Output(only_fields(post, chosen), lines, paged=True)
 
 
 @click.command("topic", cls=LoreCommand, example="lore show topic 'owner/repo#12'", answer=ShownTopic)
@@ -100,7 +108,8 @@ def topic_command(
     topic = show_topic(invocation.app(), reference, project, skip=skip, max_tokens=budget)
     if in_browser:
         open_page(topic.web_url)
-    return Output(only_fields(topic, chosen), () if invocation.choices.robot else topic_lines(topic, page_columns()))
+    lines = topic_lines(topic, page_columns(), prose_block(invocation.choices))
+    return Output(only_fields(topic, chosen), lines, paged=True)
 
 
 @click.group(
@@ -195,5 +204,7 @@ def _show(
     item = show_item(invocation.app(), request)
     if in_browser:
         open_page(item.web_url)
-    lines = () if invocation.choices.robot else item_lines(item, page_columns(), with_files=files)
-    return Output(only_fields(item, chosen), lines)
+    if invocation.choices.robot:
+        return Output(only_fields(item, chosen))
+    lines = item_lines(item, page_columns(), with_files=files, prose=prose_block(invocation.choices))
+    return Output(only_fields(item, chosen), lines, paged=True)

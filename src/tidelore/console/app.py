@@ -27,6 +27,7 @@ from tidelore.app.console import ConsoleActions, ServiceThread
 from tidelore.console.accounts import AccountsScreen
 from tidelore.console.backend import Backend
 from tidelore.console.feedback import FeedbackScreen
+from tidelore.console.inbox import InboxScreen
 from tidelore.console.log import Logbook, LogScreen
 from tidelore.console.overview import OverviewScreen
 from tidelore.console.runs import RunsScreen
@@ -42,15 +43,17 @@ if TYPE_CHECKING:
 
 
 KEYS: tuple[tuple[str, str | None], ...] = (
-    ("1 … 6", "overview feedback accounts runs search log"),
+    ("1 … 7", "inbox search overview feedback accounts runs log"),
+    ("←  →", "inbox: the next list: mine, unresolved, issues …"),
     ("Tab", "next pane; arrow keys move inside it"),
-    ("Enter", "show the jobs of a source, or the full thread"),
+    ("Enter", "read the thread; show the jobs of a source"),
     ("/  Esc", "filter or search; go back"),
     ("s  S", "sort by the next column; reverse"),
     ("o  c", "open in the browser; copy the reference"),
     ("v", "feedback: pull requests, events, outbox"),
     ("u *", "feedback: unblock a pull request"),
     ("p *", "feedback, accounts: pause or resume"),
+    ("r", "inbox: fetch the item from its host"),
     ("r *", "run a source or job now; retry"),
     ("f  x", "runs: failed only; copy the recovery command"),
     ("w  End", "log: warnings only; follow"),
@@ -74,6 +77,7 @@ class HelpScreen(ModalScreen[None]):
 
 
 SCREENS: dict[str, type[ConsoleScreen]] = {
+    "inbox": InboxScreen,
     "overview": OverviewScreen,
     "feedback": FeedbackScreen,
     "accounts": AccountsScreen,
@@ -100,8 +104,15 @@ class ConsoleApp(TextualApp[None]):
     ]
 
     def __init__(
-        self, backend: Backend, *, theme: str = DARK, colourless: bool = False, signals: Sequence[int] = ()
+        self,
+        backend: Backend,
+        *,
+        theme: str = DARK,
+        colourless: bool = False,
+        signals: Sequence[int] = (),
+        first: str = "inbox",
     ) -> None:
+        self._first = first
         self._colourless = colourless
         self._signals = signals
         self._hearing = ExitStack()
@@ -119,7 +130,7 @@ class ConsoleApp(TextualApp[None]):
         return [*found, NoColor()] if self._colourless else found
 
     def on_mount(self) -> None:
-        self.switch_mode("overview")
+        self.switch_mode(self._first)
         self.set_interval(REFRESH_SECONDS, self._beat)
         self._hearing.enter_context(heard(dict.fromkeys(self._signals, self.exit)))
         if self.backend.service is not None:
@@ -183,15 +194,16 @@ def run_console(
 
 def run_top(app: App, *, theme: str, color: bool) -> None:
     """Show the console of a service in another process, read-only."""
-    _show(Backend(app, Logbook()), theme, color=color)
+    _show(Backend(app, Logbook()), theme, color=color, first="overview")
 
 
-def _show(backend: Backend, theme: str, *, color: bool) -> None:
+def _show(backend: Backend, theme: str, *, color: bool, first: str = "inbox") -> None:
     console = ConsoleApp(
         backend,
         theme=choose_theme(theme, os.environ),
         colourless=is_colourless(os.environ, color=color),
         signals=(signal.SIGTERM, signal.SIGHUP),
+        first=first,
     )
     try:
         console.run()

@@ -64,11 +64,12 @@ class ConfirmScreen(ModalScreen[bool]):
 
 
 SCREEN_TITLES = {
+    "inbox": "Inbox",
+    "search": "Search",
     "overview": "Overview",
     "feedback": "Feedback",
     "accounts": "Accounts",
     "runs": "Runs",
-    "search": "Search",
     "log": "Log",
 }
 """The titles of the screens in the order of their keys: 1 opens the first one, and so on."""

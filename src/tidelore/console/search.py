@@ -35,6 +35,7 @@ from tidelore.console.screen import ListScreen, filter_line
 from tidelore.console.style import age, clean_text, fields, timestamp
 from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
 from tidelore.core.errors import TideloreError
+from tidelore.core.markdown import markdown_block
 from tidelore.core.references import sign_of
 from tidelore.core.text import harmless
 
@@ -88,20 +89,31 @@ def _item(item: ShownIssue | ShownMergeRequest, columns: int, titled: bool) -> T
         facts.insert(1, ("Branch", clean_text(f"{item.source_branch} → {item.target_branch}")))
         facts.append(("Files", f"{len(item.files):,} changed" if item.files else None))
     text.append_text(fields(facts, columns))
-    text.append(f"\n{harmless(item.description or '(no description)').strip()}\n")
+    text.append("\n")
+    text.append_text(_prose(item.description or "(no description)", columns))
     text.append(f"\n{item.discussions_total:,} discussions\n", "bold")
     if not item.discussions_read:
         text.append("not fetched yet\n", "dim")
     for discussion in item.discussions:
         text.append("\n")
-        text.append_text(_discussion(discussion))
+        text.append_text(_discussion(discussion, columns))
     return text
 
 
-def _discussion(discussion: ShownDiscussion) -> Text:
+def _prose(text: str, columns: int, indent: str = "") -> Text:
+    """Return Markdown as lines of at most `columns`; without a width, as it is written."""
+    if not columns:
+        return Text("".join(f"{indent}{line}\n" for line in harmless(text).strip().split("\n")))
+    return Text.from_ansi("\n".join(markdown_block(text, columns, indent))).append("\n")
+
+
+def _discussion(discussion: ShownDiscussion, columns: int) -> Text:
     text = Text()
     for at, note in enumerate(discussion.notes):
-        text.append_text(_note(note, _STEP if at else "", resolved=bool(discussion.resolved) and not at))
+        text.append("\n" if at else "")
+        head = _note(note, _STEP if at else "", resolved=bool(discussion.resolved) and not at)
+        text.append_text(head).append("\n")
+        text.append_text(_prose(note.body, columns, _STEP if at else ""))
     return text
 
 
@@ -115,8 +127,6 @@ def _note(note: ShownNote, indent: str, *, resolved: bool) -> Text:
         text.append(f"  {clean_text(note.place)}", "italic")
     if resolved:
         text.append("  ✔ resolved", "bold")
-    body = "\n".join(f"{indent}{line}" for line in harmless(note.body).strip().split("\n"))
-    text.append(f"\n{body}\n")
     return text
 
 
@@ -134,14 +144,14 @@ def _topic(topic: ShownTopic, columns: int, titled: bool) -> Text:  # noqa: FBT0
         ("Page", clean_text(topic.web_url)),
     ]
     text.append_text(fields(facts, columns))
-    text.append(f"\n{harmless(topic.body or '(no text)')}\n")
+    text.append("\n")
+    text.append_text(_prose(topic.body or "(no text)", columns))
     text.append(f"\n{topic.comments:,} comments\n", "bold")
     for comment in topic.thread:
         step = _STEP if comment.in_reply_to is not None else ""
         text.append(f"\n{step}{_person(comment.author)}", "bold")
         text.append(f"  {timestamp(comment.created_at)[:16]}{'  answer' if comment.answer else ''}\n", "dim")
-        said = "(deleted)" if comment.deleted_at is not None else harmless(comment.body)
-        text.append("".join(f"{step}{line}\n" for line in said.split("\n")))
+        text.append_text(_prose("(deleted)" if comment.deleted_at is not None else comment.body, columns, step))
     return text
 
 
@@ -219,11 +229,11 @@ class ThreadScreen(Screen[None]):
 
     async def _read(self) -> None:
         try:
-            thread = await self._backend.search_reader.ask(lambda views: views.thread(self._found))
+            columns = self.query_one("#thread").scrollable_content_region.width
+            # Rendered in the reader's thread, so that no key waits for it.
+            text = await self._backend.search_reader.ask(lambda views: thread_text(views.thread(self._found), columns))
         except TideloreError as error:
             text = Text(f"{error.message}\n{error.fix or ''}")
-        else:
-            text = thread_text(thread, self.query_one("#thread").scrollable_content_region.width)
         self.query_one("#text", Static).update(text)
 
     def action_leave(self) -> None:
@@ -356,12 +366,15 @@ class SearchScreen(ListScreen):
     async def _preview(self, found: FoundThread) -> None:
         await self.backend.app.clock.sleep(PAUSE_SECONDS)
         try:
-            thread = await self.backend.search_reader.ask(lambda views: views.thread(found))
+            columns = self.room
+            thread = await self.backend.search_reader.ask(
+                lambda views: thread_text(views.thread(found), columns, titled=False)
+            )
         except TideloreError:
             return
         whole = result_text(found)
         whole.append(f"{'─' * 20}\n", "dim")
-        whole.append_text(thread_text(thread, self.room, titled=False))
+        whole.append_text(thread)
         self.query_one("#detail", Static).update(whole)
 
 

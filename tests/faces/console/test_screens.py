@@ -128,7 +128,7 @@ def test_the_first_paint_does_not_wait_for_the_database(copy: App) -> None:
 
     async def look(seat: Seat) -> None:
         assert "… loading" in seat.text
-        assert "1 Overview" in seat.text
+        assert "3 Overview" in seat.text
         assert seat.table("sources").row_count == 0
         gate.set()
         await seat.settle()
@@ -138,7 +138,7 @@ def test_the_first_paint_does_not_wait_for_the_database(copy: App) -> None:
 
     async def sit() -> None:
         backend = Backend(slow, Logbook())
-        console = ConsoleApp(backend, theme=DARK)
+        console = ConsoleApp(backend, theme=DARK, first="overview")
         async with console.run_test(size=(80, 24)) as pilot:
             await pilot.pause()
             await look(Seat(console, pilot))

@@ -86,7 +86,7 @@ class Terminal:
 def test_lore_top_is_rendered_and_quits_with_q(copy: App, tmp_path: Path) -> None:
     terminal = Terminal(tmp_path, copy.address, "top")
     terminal.wait_for("pull request blocked")
-    terminal.press("4")
+    terminal.press("6")
     terminal.wait_for("generate-docs")
     terminal.press("q")
     assert terminal.end() == 0
@@ -152,6 +152,7 @@ def test_a_job_runs_after_its_key_and_a_confirmation(desk: Desk, tmp_path: Path)
     terminal = Terminal(tmp_path, path, "console", settings=desk.config.read_text())
     terminal.wait_for("service here")
     until(1)
+    terminal.press("3")
     terminal.wait_for("Run now")
     # The sources are copy and gitlab: from the first to the second.
     terminal.press("\x1b[B")

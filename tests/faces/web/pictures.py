@@ -1,6 +1,6 @@
-"""Make the picture of the web page in the README: `python -m tests.faces.web.pictures`; needs Chromium.
+"""Make the pictures of the web page and the console in the README: `python -m tests.faces.web.pictures`.
 
-The page shows a simulated world, mirrored by the real commands' code, as `lore demo --web` does.
+Needs Chromium. They show a simulated world, mirrored by the real commands' code, as `lore demo --web` does.
 """
 
 from __future__ import annotations
@@ -12,16 +12,22 @@ from pathlib import Path
 
 from tests.faces.web.browser import browsing, find_chromium
 
+from tidelore.app.console import ConsoleActions
 from tidelore.app.listing import ListRequest, list_merge_requests
+from tidelore.app.wiring import App
+from tidelore.console.app import ConsoleApp
+from tidelore.console.backend import Backend
+from tidelore.console.log import Logbook
 from tidelore.web.server import ServeWeb, WebServer
 from tidelore_world.demo.living import staged
 
 FOLDER = Path(__file__).parents[3] / "docs" / "pictures"
 WIDTH, HEIGHT = 1000, 680
+COLUMNS, ROWS = 110, 32
 
 
 def main() -> int:
-    """Write docs/pictures/web.png; return 1 where Chromium is missing."""
+    """Write docs/pictures/{web,console}.png; return 1 where Chromium is missing."""
     program = find_chromium()
     if program is None:
         sys.stderr.write("Chromium is not installed: apt-get install chromium\n")
@@ -47,10 +53,30 @@ def main() -> int:
                     " && !e.querySelector('.hunk')) e.remove() })"
                 )
                 browser.picture(FOLDER / "web.png")
+                drawn = Path(stage.config_file).with_name("console.svg")
+                drawn.write_text(asyncio.run(_draw_console(stage.app)), encoding="utf-8")
+                browser.show(WIDTH, 640)
+                browser.open(drawn.as_uri())
+                browser.picture(FOLDER / "console.png")
         finally:
             server.stop()
             thread.join()
     return 0
+
+
+async def _draw_console(app: App) -> str:
+    """Return the console as SVG, on its list of unresolved threads."""
+    backend = Backend(app, Logbook(), None, ConsoleActions(app))
+    console = ConsoleApp(backend)
+    try:
+        async with console.run_test(size=(COLUMNS, ROWS)) as pilot:
+            for key in ("right", "right"):
+                await pilot.press(key)
+                await console.workers.wait_for_complete()
+                await pilot.pause()
+            return console.export_screenshot(title="lore console")
+    finally:
+        backend.close()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import click
 
@@ -20,10 +20,14 @@ from tidelore.core.text import block, one_line
 
 _RULE = "=" * 80
 _STEP = "  "
+Prose = Callable[[str, int, str], list[str]]
+"""Turns Markdown into lines: text, width, indent."""
 
 
-def item_lines(item: ShownIssue | ShownMergeRequest, columns: int, *, with_files: bool = False) -> list[str]:
-    """Return the whole page."""
+def item_lines(
+    item: ShownIssue | ShownMergeRequest, columns: int, *, with_files: bool = False, prose: Prose = block
+) -> list[str]:
+    """Return the whole page; `prose` turns Markdown into lines."""
     kind: tuple[str, Kind] = ("Merge Request", "mr") if isinstance(item, ShownMergeRequest) else ("Issue", "issue")
     name = f"{kind[0]} {sign_of(kind[1], item.reference)}{item.iid}"
     deleted = click.style(" [DELETED]", fg="red") if item.deleted_at is not None else ""
@@ -33,11 +37,11 @@ def item_lines(item: ShownIssue | ShownMergeRequest, columns: int, *, with_files
     if item.deleted_at is not None:
         return [*lines, "", "Its text was removed when it was found deleted."]
     lines += ["", _heading("Description:")]
-    lines += block(item.description or "(none)", columns, _STEP)
+    lines += prose(item.description or "(none)", columns, _STEP)
     if with_files and isinstance(item, ShownMergeRequest):
         lines += ["", _heading(f"Files ({len(item.files):,}):")]
         lines += [f"{_STEP}{one_line(describe_file(file))}" for file in item.files]
-    return [*lines, *_discussion_lines(item, columns)]
+    return [*lines, *_discussion_lines(item, columns, prose)]
 
 
 def describe_file(file: ChangedFile) -> str:
@@ -130,14 +134,14 @@ def _aligned(fields: Sequence[tuple[str, str | None]], columns: int) -> list[str
     return lines
 
 
-def _discussion_lines(item: ShownItem, columns: int) -> list[str]:
+def _discussion_lines(item: ShownItem, columns: int, prose: Prose) -> list[str]:
     skipped = item.discussions_total - len(item.discussions)
     lines = ["", _heading(f"Discussions ({item.discussions_total:,}):"), *_caveats(item)]
     if skipped:
         left_out = "1 earlier discussion" if skipped == 1 else f"{skipped:,} earlier discussions"
         lines.append(f"{_STEP}({left_out} not shown)")
     for discussion in item.discussions:
-        lines += ["", *_discussion(discussion, columns)]
+        lines += ["", *_discussion(discussion, columns, prose)]
     return lines
 
 
@@ -152,16 +156,16 @@ def _caveats(item: ShownItem) -> list[str]:
     return [f"{_STEP}({said})"]
 
 
-def _discussion(discussion: ShownDiscussion, columns: int) -> list[str]:
+def _discussion(discussion: ShownDiscussion, columns: int, prose: Prose) -> list[str]:
     first, *replies = discussion.notes
-    lines = _note_lines(first, "", columns, _STEP, resolved=bool(discussion.resolved))
+    lines = [_note_head(first, "", _STEP, resolved=bool(discussion.resolved)), *prose(first.body, columns, _STEP * 2)]
     for reply in replies:
         # A reply has the same position as its thread; show it only if it differs.
-        lines += ["", *_note_lines(reply, first.place or "", columns, _STEP * 2)]
+        lines += ["", _note_head(reply, first.place or "", _STEP * 2), *prose(reply.body, columns, _STEP * 3)]
     return lines
 
 
-def _note_lines(note: ShownNote, known_place: str, columns: int, indent: str, *, resolved: bool = False) -> list[str]:
+def _note_head(note: ShownNote, known_place: str, indent: str, *, resolved: bool = False) -> str:
     where = note.place
     marks = [
         f"[{one_line(where)}]" if where and where != known_place else "",
@@ -172,7 +176,7 @@ def _note_lines(note: ShownNote, known_place: str, columns: int, indent: str, *,
     ]
     head = " ".join([click.style(_person(note.author), fg="cyan"), f"({_day(note.created_at)})"])
     head = " ".join([head, *(mark for mark in marks if mark)])
-    return [f"{indent}{head}:", *block(note.body, columns, indent + _STEP)]
+    return f"{indent}{head}:"
 
 
 def _heading(text: str) -> str:

@@ -7,7 +7,7 @@ in the browser; addresses that are not http(s) are refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import click
@@ -20,7 +20,7 @@ from tidelore.cli.command import Choices, Invocation
 from tidelore.cli.output.table import on_terminal
 from tidelore.core.clock import SystemClock, describe_age, format_instant
 from tidelore.core.errors import NotFound, TideloreError, UserError
-from tidelore.core.text import harmless
+from tidelore.core.text import block, harmless
 
 
 class Output(Struct):
@@ -29,6 +29,8 @@ class Output(Struct):
     data: Any
     lines: Sequence[str] = ()
     error: TideloreError | None = None
+    paged: bool = False
+    """Whether a terminal shows the lines in the pager if they do not fit on it."""
 
 
 def render_output(answer: Output, invocation: Invocation, command: str) -> int:
@@ -44,11 +46,29 @@ def render_output(answer: Output, invocation: Invocation, command: str) -> int:
             meta["untrusted"] = untrusted
         _print_json({**document, "data": data, "meta": meta})
     else:
-        for line in answer.lines:
-            click.echo(line, color=_color(choices))
+        if not (answer.paged and not choices.plain and _show_in_pager(answer.lines, choices)):
+            for line in answer.lines:
+                click.echo(line, color=_color(choices))
         if answer.error is not None:
             _print_error(answer.error, choices)
     return 0 if answer.error is None else answer.error.exit_code
+
+
+def prose_block(choices: Choices) -> Callable[[str, int, str], list[str]]:
+    """Return what turns Markdown into lines: rendered on a terminal, as it is written with --plain and in a pipe."""
+    if choices.robot or choices.plain or not on_terminal():
+        return block
+    from tidelore.core.markdown import markdown_block
+
+    return markdown_block
+
+
+def _show_in_pager(lines: Sequence[str], choices: Choices) -> bool:
+    if not on_terminal():
+        return False
+    from tidelore.cli.output.pager import show_in_pager
+
+    return show_in_pager(lines, color=_color(choices) is None)
 
 
 def render_error(error: TideloreError, choices: Choices, command: str) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import click
 
 from tidelore.app.showing import ShownTopic, ShownTopicComment
+from tidelore.cli.output.conversations import Prose
 from tidelore.cli.output.render import ago, instant
 from tidelore.core.clock import format_instant
 from tidelore.core.text import block, one_line
@@ -15,18 +16,18 @@ _RULE = "=" * 80
 _STEP = "  "
 
 
-def topic_lines(topic: ShownTopic, columns: int) -> list[str]:
-    """Return a topic with its comments, as text."""
+def topic_lines(topic: ShownTopic, columns: int, prose: Prose = block) -> list[str]:
+    """Return a topic with its comments, as text; `prose` turns Markdown into lines."""
     deleted = click.style(" [DELETED]", fg="red") if topic.deleted_at is not None else ""
     title = f": {one_line(topic.title)}" if topic.title else ""
     lines = [click.style(f"Topic #{topic.iid}{title}", bold=True) + deleted, _RULE]
     lines += [f"{name + ':':<10}{value}" for name, value in _facts(topic) if value]
     if topic.deleted_at is not None:
         return [*lines, "", "Its text was removed when it was found deleted."]
-    lines += ["", *block(topic.body or "(no text)", columns, _STEP)]
+    lines += ["", *prose(topic.body or "(no text)", columns, _STEP)]
     lines += ["", click.style(f"Comments ({topic.comments:,}):", bold=True)]
     for comment in topic.thread:
-        lines += _comment_lines(comment, columns)
+        lines += _comment_lines(comment, columns, prose)
     return lines
 
 
@@ -43,10 +44,10 @@ def _facts(topic: ShownTopic) -> Iterator[tuple[str, str | None]]:
     yield "Page", topic.web_url
 
 
-def _comment_lines(comment: ShownTopicComment, columns: int) -> list[str]:
+def _comment_lines(comment: ShownTopicComment, columns: int, prose: Prose) -> list[str]:
     indent = _STEP if comment.in_reply_to is None else _STEP * 2
     mark = click.style(" [ANSWER]", fg="green") if comment.answer else ""
     who = f"@{one_line(comment.author)}" if comment.author else "unknown"
     head = f"{indent}{who} ({format_instant(comment.created_at)[:10]}):{mark}"
     said = "(deleted)" if comment.deleted_at is not None else comment.body
-    return ["", head, *block(said, columns, indent + _STEP)]
+    return ["", head, *prose(said, columns, indent + _STEP)]

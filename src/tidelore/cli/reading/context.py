@@ -12,7 +12,8 @@ import click
 
 from tidelore.app.reading.context import DEFAULT_TOKENS, Context, ContextQuestion, read_context
 from tidelore.cli.command import LoreCommand, freshness_options, invocation_of, refresh_first
-from tidelore.cli.output.render import Output, ago
+from tidelore.cli.output.conversations import Prose
+from tidelore.cli.output.render import Output, ago, prose_block
 from tidelore.cli.output.table import page_columns
 from tidelore.core.text import block, one_line
 
@@ -41,29 +42,32 @@ def context_command(
     refresh_first(invocation, age, reference, project)
     question = ContextQuestion(reference=reference, project=project, max_tokens=max_tokens)
     found = read_context(invocation.app(), question)
-    return Output(found, () if invocation.choices.robot else list(context_lines(found, page_columns())))
+    if invocation.choices.robot:
+        return Output(found)
+    lines = list(context_lines(found, page_columns(), prose_block(invocation.choices)))
+    return Output(found, lines, paged=True)
 
 
-def context_lines(found: Context, columns: int) -> Iterator[str]:
-    """Yield a context as text."""
+def context_lines(found: Context, columns: int, prose: Prose = block) -> Iterator[str]:
+    """Yield a context as text; `prose` turns Markdown into lines."""
     item = found.item
     yield click.style(one_line(f"{item.reference}  {item.title}"), bold=True)
     yield one_line(f"{item.state}, by @{item.author or 'unknown'}, updated {ago(item.updated_at)}")
     if item.description:
         yield ""
-        yield from block(item.description, columns, _STEP)
+        yield from prose(item.description, columns, _STEP)
     if found.notes:
         yield from _heading("Decisive notes")
     for note in found.notes:
         place = f" [{note.place}]" if note.place else ""
         yield one_line(f"{_STEP}@{note.author or 'unknown'} {ago(note.at)}{place} ({note.why}):")
-        yield from block(note.body, columns, _STEP * 2)
+        yield from prose(note.body, columns, _STEP * 2)
     if found.threads:
         yield from _heading("Unresolved threads")
     for thread in found.threads:
         said = thread.last or thread.opening
         yield _STEP + one_line(f"{thread.place or thread.kind}: @{thread.last_by or 'unknown'} {ago(thread.last_at)}")
-        yield from block(said, columns, _STEP * 2)
+        yield from prose(said, columns, _STEP * 2)
     yield from _plain_parts(found)
     for missing in found.left_out:
         yield _STEP + one_line(f"({missing.count:,} more {missing.what}: {missing.call})")

@@ -61,7 +61,7 @@ def threads_command(ctx: click.Context, /, **wanted: Any) -> Output:
         open_page(page.items[0].url if page.items else None)
     items = [only_fields(item, chosen) for item in page.items]
     data = only_fields(page, frozenset(page.__struct_fields__), items=items)
-    return Output(data, () if robot else thread_lines(page))
+    return Output(data, () if robot else thread_lines(page), paged=True)
 
 
 def thread_lines(page: ThreadPage) -> list[str]:

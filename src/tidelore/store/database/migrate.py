@@ -89,6 +89,11 @@ def migrations(dialect: str) -> list[Migration]:
     return steps
 
 
+def schema_texts() -> list[str]:
+    """Return the common SQL of every migration, as it is written."""
+    return [_text(name) or "" for name in _files()]
+
+
 # Creating a schema needs the translation twice, and a running service again for each check.
 @lru_cache(maxsize=8)
 def translate(sql: str, dialect: str) -> str:

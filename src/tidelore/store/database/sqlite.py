@@ -79,6 +79,8 @@ CHECKPOINT_PAGES = 4_000
 """The size of the WAL (16 MB) at which it is copied into the file; each checkpoint costs a sync of both."""
 STATEMENTS = 256
 """The number of prepared statements to cache. Each execution takes a new slot and evicts the one in it."""
+SNAPSHOT_MARK = 0x4C6F7265
+"""The `application_id` of a snapshot ("Lore"): a file for reading only (`store/database/snapshot.py`)."""
 _WAL_ATTEMPTS = 20
 _PAUSES_MS = (1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100)
 """Pauses between two attempts to get a lock; the last one is repeated."""
@@ -119,7 +121,8 @@ class SqliteDatabase:
                 # Otherwise a statement whose plan depends on a bound value is prepared again for each new value.
                 self._connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
                 self._refuse_foreign()
-                if not read_only:
+                self._is_snapshot = self._connection.execute("PRAGMA application_id").get == SNAPSHOT_MARK
+                if not read_only and not self._is_snapshot:
                     self._choose_wal()
                     self._connection.wal_autocheckpoint(CHECKPOINT_PAGES)
                 self._connection.execute("PRAGMA synchronous = NORMAL")
@@ -133,6 +136,12 @@ class SqliteDatabase:
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[SqliteDatabase]:
+        if self._is_snapshot:
+            raise StorageFailed(
+                f"{self.path} is a snapshot, which is read-only",
+                fix="use the database it was made from, or make a new one with `lore snapshot --force`",
+                path=self.path,
+            )
         if durable:
             with self._synced(), self.transaction():
                 yield self
@@ -266,17 +275,22 @@ def _connect(path: str) -> apsw.Connection:
 
 
 def _connect_read_only(path: str) -> apsw.Connection:
-    """Open a file on a read-only file system, where SQLite cannot create its WAL beside the file.
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    return apsw.Connection(readable_address(path), flags=flags, statementcachesize=STATEMENTS)
+
+
+def readable_address(path: str) -> str:
+    """Return the URI of a file to read, also on a read-only file system, where SQLite cannot create its WAL beside it.
 
     If a WAL was left there, it is read too; without one the file cannot change.
     """
     from urllib.parse import quote
 
+    address = f"file:{quote(os.path.abspath(path))}"
+    if _is_writable(path):
+        return address
     has_log = os.path.exists(f"{path}-wal") and os.path.getsize(f"{path}-wal") > 0
-    mode = "mode=ro" if has_log else "mode=ro&immutable=1"
-    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    address = f"file:{quote(os.path.abspath(path))}?{mode}"
-    return apsw.Connection(address, flags=flags, statementcachesize=STATEMENTS)
+    return f"{address}?mode=ro" if has_log else f"{address}?mode=ro&immutable=1"
 
 
 def _is_writable(path: str) -> bool:

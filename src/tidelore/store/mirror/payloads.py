@@ -18,6 +18,8 @@ _INSERT = (
 Pack = Callable[[bytes], tuple[str, bytes]]
 _SMALL = 128
 """Payloads smaller than this grow when compressed."""
+LEFT_OUT_PAYLOAD = "left_out"
+"""The `resource_type` of a payload whose bytes a snapshot leaves out; its row stays, because other rows refer to it."""
 
 
 class Content(NamedTuple):

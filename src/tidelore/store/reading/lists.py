@@ -1,4 +1,4 @@
-"""Lists issues and merge requests by filters, one page at a time.
+"""Lists issues, merge requests and notes by filters, one page at a time.
 
 Every filter is a condition with bound parameters: no user text becomes part of the SQL.
 """
@@ -205,6 +205,130 @@ def _talk(database: Database, family: Family, ids: list[int]) -> dict[int, Discu
         {"ids": database.integers(ids)},
     )
     return {parent: DiscussionCounts(int(spoken), int(unresolved)) for parent, spoken, unresolved in rows}
+
+
+def read_descriptions(database: Database, family: Family, ids: list[int]) -> dict[int, str | None]:
+    """Return the descriptions of these items."""
+    rows = database.read(
+        f"SELECT id, description FROM {family.table} WHERE id {database.among('ids')}", {"ids": database.integers(ids)}
+    )
+    return dict(rows)
+
+
+class NoteFilter(Struct, frozen=True, kw_only=True):
+    """Filters for a list of notes; None means no filter. `after` is the id of the last row already read."""
+
+    project_id: int | None = None
+    author: str | None = None
+    since: int | None = None
+    system: bool = False
+    limit: int = 1000
+    after: int = 0
+
+
+class ListedNoteRow(Struct, frozen=True):
+    """A note with the item it belongs to."""
+
+    id: int
+    project: str
+    item: str
+    iid: int
+    references_short: str | None
+    title: str
+    thread: str
+    remote_id: int
+    kind: str
+    author: str | None
+    association: str | None
+    body: str
+    path: str | None
+    line: int | None
+    resolvable: int
+    resolved: int | None
+    review_state: str | None
+    system: int
+    internal: int
+    created_at: int
+    updated_at: int
+    url: str | None
+
+
+def list_notes(database: Database, wanted: NoteFilter) -> list[ListedNoteRow]:
+    """Return the next notes in the order in which they were stored; those of deleted items are left out."""
+    conditions = ["n.id > :after", "COALESCE(i.deleted_at, m.deleted_at) IS NULL"]
+    params: dict[str, Any] = {"after": wanted.after, "limit": wanted.limit}
+    if not wanted.system:
+        conditions.append("n.is_system = 0")
+    for name, column, sign in (
+        ("project_id", "n.project_id", "="),
+        ("author", "n.author_username", "="),
+        ("since", "n.updated_at", ">="),
+    ):
+        if getattr(wanted, name) is not None:
+            conditions.append(f"{column} {sign} :{name}")
+            params[name] = getattr(wanted, name)
+    rows = database.read(
+        "SELECT n.id, p.path, CASE WHEN d.issue_id IS NULL THEN 'mr' ELSE 'issue' END, COALESCE(i.iid, m.iid),"
+        " COALESCE(i.references_short, m.references_short), COALESCE(i.title, m.title), d.remote_id, n.remote_id,"
+        " n.kind, n.author_username, n.author_association, n.body, COALESCE(n.position_new_path, n.position_old_path),"
+        " COALESCE(n.position_new_line, n.position_old_line), n.resolvable, n.resolved, n.review_state, n.is_system,"
+        " n.is_internal, n.created_at, n.updated_at, n.url"
+        " FROM notes n JOIN discussions d ON d.id = n.discussion_id JOIN projects p ON p.id = n.project_id"
+        " LEFT JOIN issues i ON i.id = d.issue_id LEFT JOIN merge_requests m ON m.id = d.merge_request_id"
+        f" WHERE {' AND '.join(conditions)} ORDER BY n.id LIMIT :limit",
+        params,
+    )
+    return [ListedNoteRow(*row) for row in rows]
+
+
+class RecentItem(NamedTuple):
+    """What a reference to an item is made of."""
+
+    project: str
+    iid: int
+    references_short: str | None
+    title: str
+
+
+def recent_items(database: Database, family: Family, project: str | None, digits: str, limit: int) -> list[RecentItem]:
+    """Return items whose number begins with these digits, the newest update first."""
+    conditions = ["t.deleted_at IS NULL"]
+    params: dict[str, Any] = {"limit": limit}
+    if project is not None:
+        conditions.append("p.path = :project")
+        params |= {"project": project}
+    if digits:
+        conditions.append("CAST(t.iid AS TEXT) LIKE :digits")
+        params |= {"digits": f"{digits}%"}
+    rows = database.read(
+        f"SELECT p.path, t.iid, t.references_short, t.title FROM {family.table} t"
+        " JOIN projects p ON p.id = t.project_id"
+        f" WHERE {' AND '.join(conditions)} ORDER BY t.updated_at DESC, t.id DESC LIMIT :limit",
+        params,
+    )
+    return [RecentItem(*row) for row in rows]
+
+
+_NAMES = {
+    "label": ("SELECT DISTINCT name FROM labels WHERE name LIKE :begin ESCAPE '~'",),
+    "project": ("SELECT DISTINCT path FROM projects WHERE path LIKE :begin ESCAPE '~'",),
+    "user": (
+        "SELECT DISTINCT author_username FROM issues WHERE author_username LIKE :begin ESCAPE '~'",
+        "SELECT DISTINCT author_username FROM merge_requests WHERE author_username LIKE :begin ESCAPE '~'",
+    ),
+}
+
+
+def names_beginning(database: Database, kind: str, begin: str, limit: int) -> list[str]:
+    """Return labels, projects or users whose name begins with a text; projects also by a later part of their path."""
+    escaped = begin.replace("~", "~~").replace("%", "~%").replace("_", "~_")
+    patterns = [f"{escaped}%", *([f"%/{escaped}%"] if kind == "project" and begin else [])]
+    found: set[str] = set()
+    for sql in _NAMES[kind]:
+        for pattern in patterns:
+            rows = database.read(f"{sql} ORDER BY 1 LIMIT :limit", {"begin": pattern, "limit": limit})
+            found |= {str(name) for (name,) in rows}
+    return sorted(found)[:limit]
 
 
 class OpenIssue(NamedTuple):

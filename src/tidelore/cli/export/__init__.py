@@ -1,0 +1,1 @@
+"""Commands that hand the copy to other programs."""

@@ -1,0 +1,242 @@
+"""The first screen: what waits for you and what is new, with the thread of the selected row beside it.
+
+The lists are read again only after the copy has changed. A thread is read and its Markdown rendered in the reader's
+thread, so that no key waits for it; a thread that is no longer selected is not shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from rich.text import Text
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Vertical, VerticalScroll
+from textual.events import Resize
+from textual.widget import Widget
+from textual.widgets import DataTable, Static
+
+from tidelore.app.console import READING_LISTS, ConsoleViews, ReadingList, ReadingRow
+from tidelore.console.backend import Backend
+from tidelore.console.screen import ListScreen, filter_line
+from tidelore.console.search import thread_text
+from tidelore.console.style import age, clean_text
+from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
+from tidelore.core.errors import TideloreError
+from tidelore.core.text import harmless
+
+COLUMNS = (
+    TableColumn("THREAD", yields="beginning"),
+    TableColumn("AGE", right=True),
+    TableColumn("TITLE"),
+)
+PAUSE_SECONDS = 0.06
+"""How long to wait for the next key press before a thread is read."""
+_EMPTY = {
+    "inbox": "Nothing waits for you.",
+    "mine": "No open thread is on your items, has your notes or mentions you.",
+    "unresolved": "Every thread is resolved.",
+}
+
+
+class ReadingTable(RowTable):
+    """The rows of a list; the left and right keys go to another list, Enter to the thread."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "select_cursor", "Read"),
+        Binding("left", "screen.step(-1)", "Lists", key_display="←→"),
+        Binding("right", "screen.step(1)", "Next list", show=False),
+    ]
+
+
+class ThreadView(VerticalScroll):
+    """The thread of the selected row; Escape goes back to the list."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "screen.back", "Back"),
+        Binding("j", "scroll_down", "Down", show=False),
+        Binding("k", "scroll_up", "Up", show=False),
+    ]
+
+
+class InboxScreen(ListScreen):
+    """Lists on the left, the selected thread on the right.
+
+    Replying in $EDITOR and resolving (`app/writing/replying.py`) belong here as two more actions: each takes the
+    `ReadingRow` under the cursor, like `action_fetch`.
+    """
+
+    PLACE = "inbox"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "fetch", "Refresh")]
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self._list = next(iter(READING_LISTS))
+        self._seq: int | None = None
+        self._previewed: tuple[ReadingRow, int] | None = None
+
+    def body(self) -> Iterable[Widget]:
+        yield Static("", id="strip")
+        yield filter_line()
+        rows = ReadingTable(COLUMNS, id="rows", empty="… loading")
+        behind = ThreadView(Static("", id="detail", markup=False), id="behind")
+        yield Container(Vertical(rows, id="lists"), behind, id="browse")
+
+    def on_mount(self) -> None:
+        self._show_strip()
+
+    def question(self, views: ConsoleViews, now_ms: int) -> tuple[str, ReadingList | None]:  # noqa: ARG002
+        return self._list, views.reading_list(self._list, self._seq)
+
+    def show(self, answer: tuple[str, ReadingList | None], now_ms: int) -> None:
+        name, found = answer
+        if found is None or name != self._list:
+            return
+        changed, self._seq = self._seq is not None, found.seq
+        table = self.query_one("#rows", RowTable)
+        table.empty = found.notice or _EMPTY.get(name, "Nothing is stored yet; `lore sync` fetches it.")
+        short = short_names([row.reference for row in found.rows])
+        table.set_lines([_line(row, short[row.reference], now_ms) for row in found.rows])
+        shown = f"{len(found.rows):,} of {found.total:,}" if found.total > len(found.rows) else f"{found.total:,}"
+        table.border_title = f"{READING_LISTS[name]} · {shown}"
+        if changed:
+            # The thread under the cursor may have changed too.
+            self._previewed = None
+        self.update_detail()
+
+    def update_detail(self) -> None:
+        """Show what is known of the row at once, and the whole thread as soon as it is read."""
+        line = self.table.line
+        if line is None:
+            self._previewed = None
+            notice = self.query_one("#rows", RowTable).empty if self._seq is not None else ""
+            self.query_one("#detail", Static).update(Text(notice, "dim"))
+            return
+        wanted = (line.record, self.room)
+        if self._previewed == wanted:
+            return
+        if self._previewed is None or self._previewed[0].key != line.record.key:
+            self.query_one("#behind", VerticalScroll).scroll_home(animate=False)
+            self.query_one("#detail", Static).update(_opening(line.record))
+        self._previewed = wanted
+        self.run_worker(self._read(*wanted), group="thread", exclusive=True, exit_on_error=False)
+
+    async def _read(self, row: ReadingRow, columns: int) -> None:
+        await self.backend.app.clock.sleep(PAUSE_SECONDS)
+
+        def read(views: ConsoleViews) -> Text:
+            whole = _opening(row)
+            return whole.append_text(thread_text(views.read_thread(row), columns, titled=False))
+
+        try:
+            text = await self.backend.search_reader.ask(read)
+        except TideloreError as error:
+            text = _opening(row).append(f"\n{error.message}\n{error.fix or ''}")
+        if self._previewed == (row, columns):
+            self.query_one("#detail", Static).update(text)
+
+    def address(self, line: TableRow) -> str | None:
+        return str(line.record.web_url) if line.record.web_url else None
+
+    def reference(self, line: TableRow) -> str | None:
+        return str(line.record.reference)
+
+    @property
+    def table(self) -> RowTable:
+        return self.query_one("#rows", RowTable)
+
+    def action_step(self, by: int) -> None:
+        """Go to the next or previous list."""
+        names = list(READING_LISTS)
+        self.action_choose(names[(names.index(self._list) + by) % len(names)])
+
+    def action_choose(self, name: str) -> None:
+        """Go to a list."""
+        if name not in READING_LISTS:
+            self.app.switch_mode(name)
+            return
+        self._list, self._seq, self._previewed = name, None, None
+        table = self.table
+        table.empty, table.border_title = "… loading", READING_LISTS[name]
+        table.set_lines([])
+        table.move_cursor(row=0)
+        table.focus()
+        self._show_strip()
+        self.update_detail()
+        self.reload_now()
+
+    def action_back(self) -> None:
+        """Go from the thread back to the list."""
+        self.table.focus()
+
+    def action_fetch(self) -> None:
+        """Fetch the selected item from its host."""
+        line, actions = self.table.line, self.backend.actions
+        if line is None or actions is None:
+            return
+        row: ReadingRow = line.record
+        self.notify(f"Fetching {row.reference} …", markup=False, timeout=2)
+        self.run_worker(self._act(lambda: actions.refresh(row)), group="act", exit_on_error=False)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Hide what changes the copy where that is not possible."""
+        if action == "fetch":
+            return self.backend.actions is not None
+        return super().check_action(action, parameters)
+
+    @on(DataTable.RowSelected, "#rows")
+    def _to_thread(self) -> None:
+        self.query_one("#behind", VerticalScroll).focus()
+
+    @on(Resize)
+    def _other_width(self) -> None:
+        self.call_after_refresh(self.update_detail)
+
+    def _show_strip(self) -> None:
+        names = [*READING_LISTS.items(), ("search", "Search")]
+        parts = [
+            f"[@click=screen.choose('{name}')]{'[b reverse]' if name == self._list else '[$text-muted]'} {title} [/][/]"
+            for name, title in names
+        ]
+        self.query_one("#strip", Static).update("".join(parts))
+
+
+def _opening(row: ReadingRow) -> Text:
+    """Return the title of a row and, of a thread, its place and its last note."""
+    text = Text()
+    text.append(f"{row.reference}\n", "bold")
+    text.append(f"{clean_text(row.title)}\n\n")
+    if row.text is not None:
+        text.append(f"{clean_text(row.place)}  {row.state}\n" if row.place else f"{row.state}\n", "italic")
+        text.append(f"{harmless(row.text).strip()}\n")
+        text.append(f"{'─' * 20}\n", "dim")
+    return text
+
+
+def short_names(references: Sequence[str]) -> dict[str, str]:
+    """Return short names of references: as few of the last parts of a project's path as tell the projects apart."""
+    projects: dict[str, str] = {}
+    for reference in references:
+        if not reference.startswith("at://"):
+            projects[reference] = reference.rstrip("0123456789").rstrip("#!")
+    known = {project: project.split("/") for project in projects.values()}
+    parts = 1
+    while len({tuple(path[-parts:]) for path in known.values()}) < len(known):
+        parts += 1
+    shorter = {project: "/".join(path[-parts:]) for project, path in known.items()}
+    return {
+        reference: reference.replace(projects[reference], shorter[projects[reference]], 1)
+        if reference in projects
+        else ""
+        for reference in references
+    }
+
+
+def _line(row: ReadingRow, name: str, now_ms: int) -> TableRow:
+    cells = (
+        Cell(clean_text(name or f"@{row.by}", 48), "strong"),
+        Cell(age(row.at, now_ms), "", now_ms - row.at),
+        Cell(clean_text(row.title, 300)),
+    )
+    return TableRow(row.key, cells, row)

@@ -1,0 +1,96 @@
+"""The first screen of the console: lists of what to read, and the thread of the selected row."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import closing
+
+from msgspec.structs import replace
+from tests.faces.console.copy_room import LEDGER
+from tests.faces.console.stage import Seat, watch
+
+from tidelore.app.console import ConsoleViews
+from tidelore.app.wiring import App
+from tidelore.console.backend import BackgroundReader
+from tidelore.console.inbox import short_names
+
+
+def _with_login(app: App, login: str) -> App:
+    (host,) = app.config.gitlab
+    return replace(app, config=replace(app.config, gitlab=(replace(host, login=login),)))
+
+
+def test_the_console_opens_on_the_threads_that_wait_for_the_reader(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        assert "Inbox · 1" in seat.text
+        assert seat.column("rows", 0) == ["ledger!21"]
+        assert "ledger/rounding.py:40" in seat.detail
+        # The Markdown of the description is rendered: the fence is gone, its code is there.
+        assert "amount = round(total, 2)" in seat.detail
+        assert "```" not in seat.detail
+        await seat.press("c")
+        assert seat.told[-1] == f"{LEDGER}!21"
+
+    watch(_with_login(copy, "noor"), look, first="inbox")
+
+
+def test_the_arrow_keys_go_through_the_lists_and_enter_to_the_thread(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        assert "Your login is not known" in seat.detail
+        await seat.press("right", "right")
+        assert "Unresolved · 1" in seat.text
+        await seat.press("right")
+        assert seat.column("rows", 2) == ["The quarterly report takes an hour", "Postings are rounded twice"]
+        await seat.press("down", "enter")
+        assert seat.console.focused is seat.console.screen.query_one("#behind")
+        assert "Postings are rounded twice" in seat.detail
+        await seat.press("escape", "right", "right")
+        assert seat.column("rows", 0)[0].startswith("@")
+        await seat.press("left", "left", "left", "left", "left")
+        assert "Inbox · 0" in seat.text
+
+    watch(copy, look, (80, 24), first="inbox")
+
+
+def test_no_key_waits_for_the_store(copy: App) -> None:
+    gate = threading.Event()
+    ask = BackgroundReader._answer
+
+    def blocked(reader: BackgroundReader, question: Callable[[ConsoleViews], object]) -> object:
+        assert gate.wait(30)
+        return ask(reader, question)
+
+    async def look(seat: Seat) -> None:
+        BackgroundReader._answer = blocked  # type: ignore[method-assign, assignment]
+        try:
+            keys = ("right", "right", "down", "up", "left", "tab", "escape", "right", "slash")
+            await asyncio.wait_for(seat.pilot.press(*keys), 20)
+            assert seat.console.screen.query_one("#filter").display
+            assert "Unresolved" in str(seat.table("rows").border_title)
+            assert not gate.is_set()
+        finally:
+            BackgroundReader._answer = ask  # type: ignore[method-assign]
+            gate.set()
+        await seat.settle()
+
+    watch(copy, look, first="inbox")
+
+
+def test_a_list_is_read_again_only_after_the_copy_has_changed(copy: App) -> None:
+    views = ConsoleViews(copy)
+    with closing(views):
+        first = views.reading_list("issues")
+        assert first is not None
+        assert views.reading_list("issues", first.seq) is None
+        assert views.reading_list("issues", first.seq - 1) is not None
+
+
+def test_references_are_shortened_as_far_as_they_tell_projects_apart() -> None:
+    assert short_names(["a/b/ledger#1", "a/b/tracking!2"]) == {
+        "a/b/ledger#1": "ledger#1",
+        "a/b/tracking!2": "tracking!2",
+    }
+    assert short_names(["a/ledger#1", "b/c/ledger!2"]) == {"a/ledger#1": "a/ledger#1", "b/c/ledger!2": "c/ledger!2"}
+    assert short_names(["at://did:plc:x/post/1"]) == {"at://did:plc:x/post/1": ""}
