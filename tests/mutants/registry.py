@@ -244,6 +244,10 @@ PROMISES = (
             f"{mirroring.KILLED}::test_a_mirrored_repository_is_whole_after_a_process_was_killed_again_and_again",
         ),
     ),
+    Promise(
+        showing.LOCKED,
+        (f"{showing.LOCKDOWN}::test_no_text_of_people_without_write_access_is_in_the_answer",),
+    ),
     Promise(showing.TEXT, (f"{showing.HOSTILE}::test_images_that_the_reader_asked_for_are_the_only_thing_that_loads",)),
     Promise(
         showing.ACCESS,

@@ -144,6 +144,10 @@ def search(app: App, question: SearchQuestion) -> SearchPage:
         if meaning.extra is not None and request.mode == "semantic":
             raise extra_missing(meaning.extra, "search by meaning")
         found = finding.find(database, request, meaning.ranker, meaning.notice)
+        if app.config.lockdown:
+            from tidelore.app.reading.lockdown import trusted_results
+
+            found = replace(found, threads=trusted_results(app, database, found.threads, query.terms))
     page = search_page(found, query, start=start, explain=question.explain, corrections=corrections)
     if question.max_tokens is not None:
         page = _fitted(page, question.max_tokens, question.fields)
@@ -231,6 +235,10 @@ def find_similar(app: App, reference: str, project: str | None = None, limit: in
     with app.reading() as database:
         thread = find_thread(database, meant, project, app.config.default_project)
         threads = semantic.find_similar(database, thread, limit)
+        if app.config.lockdown:
+            from tidelore.app.reading.lockdown import trusted_results
+
+            threads = trusted_results(app, database, threads)
     return SimilarThreads([copy_fields(FoundThread, thread) for thread in threads], len(threads))
 
 

@@ -85,6 +85,7 @@ class App(Struct, frozen=True):
     `insists`: whether the end of a run is recorded however long the database is unreachable, as a service does.
     `patience`: shared by all its connections, for a program that must be able to stop while they wait.
     `on_reading`: called with the end of the last successful sync whenever the local copy is read.
+    `on_left_out`: called with the number of texts that a lockdown leaves out.
     """
 
     config: Config
@@ -97,6 +98,7 @@ class App(Struct, frozen=True):
     insists: bool = False
     patience: Patience | None = None
     on_reading: Callable[[int | None], None] = lambda _synced_at: None
+    on_left_out: Callable[[int], None] = lambda _texts: None
 
     @property
     def address(self) -> str:

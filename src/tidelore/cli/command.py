@@ -43,10 +43,16 @@ class Choices:
         self.started = SystemClock().monotonic()
         self.synced_at: int | None = None
         self.freshness: Freshness | None = None
+        self.lockdown = False
+        self.left_out: int | None = None
 
     def note_synced(self, synced_at: int | None) -> None:
         """Remember the end of the last successful sync, for `meta.synced_at`."""
         self.synced_at = synced_at
+
+    def note_left_out(self, texts: int) -> None:
+        """Count the texts that a lockdown left out, for `meta.lockdown`."""
+        self.left_out = (self.left_out or 0) + texts
 
 
 class Invocation:
@@ -58,8 +64,18 @@ class Invocation:
     def app(self) -> App:
         """Return the application with its settings."""
         choices = self.choices
+        settings = load_settings(choices.config)
+        if choices.lockdown and not settings.lockdown:
+            from msgspec.structs import replace
+
+            settings = replace(settings, lockdown=True)
         return App(
-            load_settings(choices.config), os.environ, db=choices.db, seam=choices.seam, on_reading=choices.note_synced
+            settings,
+            os.environ,
+            db=choices.db,
+            seam=choices.seam,
+            on_reading=choices.note_synced,
+            on_left_out=choices.note_left_out,
         )
 
     def logged_app(self) -> App:
@@ -112,6 +128,17 @@ def global_options() -> list[click.Parameter]:
 
 def _flag(names: str, target: str, text: str) -> click.Option:
     return click.Option(names.split("/"), is_flag=True, expose_value=False, callback=_set(target), help=text)
+
+
+def lockdown_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option of commands that can leave out the text of people without write access."""
+    return click.option(
+        "--lockdown",
+        is_flag=True,
+        expose_value=False,
+        callback=_set("lockdown"),
+        help="Leave out text of people without write access.",
+    )(function)
 
 
 def freshness_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -20,7 +20,7 @@ from tidelore.app.searching import (
     find_similar,
     search,
 )
-from tidelore.cli.command import LoreCommand, invocation_of
+from tidelore.cli.command import LoreCommand, invocation_of, lockdown_option
 from tidelore.cli.output.render import Output, ago, choose_fields, only_fields, open_page, plural
 from tidelore.cli.output.table import line_columns
 from tidelore.core.text import one_line, shorten, width
@@ -158,6 +158,7 @@ def _narrowing(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("-n", "--limit", type=click.IntRange(1, 100), default=10, help="Number of threads to show.")
 @click.option("--after", metavar="TOKEN", help="Continue after the page that returned this `data.next`.")
 @click.option("--max-tokens", type=click.IntRange(256), help="With --robot: limit the answer to this number of tokens.")
+@lockdown_option
 @click.option("--explain", is_flag=True, help="Explain the ranking.")
 @click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")

@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from tidelore.core.config_checks import (
+    Association,
     allowed_users,
     check_allowed_users,
     check_app,
@@ -373,6 +374,8 @@ class Config(Section, frozen=True):
     """The whole configuration, with defaults filled in. `others` are the hosts of all forges that have no field."""
 
     default_project: str = ""
+    lockdown: bool = False
+    trusted_associations: tuple[Association, ...] = ("OWNER", "MEMBER", "COLLABORATOR")
     storage: Storage = field(default_factory=Storage)
     http: Http = field(default_factory=Http)
     sync: Sync = field(default_factory=Sync)

@@ -60,6 +60,7 @@ class ThreadResult(Struct, frozen=True):
     further: int
     score: float
     ranks: dict[str, int]
+    document_id: int
 
 
 def group_by_thread(fused: Sequence[Fused], threads: Mapping[int, ThreadKey]) -> list[ThreadGroup]:
@@ -156,4 +157,5 @@ def make_result(group: ThreadGroup, row: DocumentRow, snippet: Snippet) -> Threa
         further=group.further,
         score=round(group.best.score, 6),
         ranks=group.best.ranks,
+        document_id=row.id,
     )

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.app.answers import Instant, answer_tokens, fitting, instant, means
+from tidelore.app.reading.lockdown import Lockdown, find_lockdown
 from tidelore.app.reading.own_logins import own_logins
 from tidelore.app.reading.threads import ListedThread, ThreadQuestion, list_threads
 from tidelore.app.wiring import App
@@ -134,7 +135,7 @@ def list_changes(app: App, question: ChangeQuestion) -> ChangePage:
         project = match_project(database, question.project).id if question.project else None
         keys, total = _keys(database, window, project, question.limit + 1)
         page = keys[: question.limit]
-        items = _items(database, page, window)
+        items = _items(database, page, window, find_lockdown(app, database))
     return _page(items, page, window, total, is_last=len(keys) <= question.limit, max_tokens=question.max_tokens)
 
 
@@ -209,7 +210,9 @@ def _keys(database: Database, window: _Window, project: int | None, limit: int) 
     return below[:limit], len(found)
 
 
-def _items(database: Database, keys: Sequence[ChangeKey], window: _Window) -> list[ChangedItem]:
+def _items(
+    database: Database, keys: Sequence[ChangeKey], window: _Window, lockdown: Lockdown | None
+) -> list[ChangedItem]:
     rows: dict[tuple[str, int], ChangedRow] = {}
     notes: dict[tuple[str, int], list[NewNote]] = {}
     by_time = {"since_ms": window.since_at} if window.since is None else {"stored_after": window.since_at}
@@ -220,10 +223,15 @@ def _items(database: Database, keys: Sequence[ChangeKey], window: _Window) -> li
             if kind != "post":
                 found = new_notes(database, kind, ids, **by_time)
                 notes |= {(kind, row_id): said for row_id, said in found.items()}
-    return [_item(key, rows[key.type, key.id], notes.get((key.type, key.id), []), window) for key in keys]
+    return [_item(key, rows[key.type, key.id], notes.get((key.type, key.id), []), window, lockdown) for key in keys]
 
 
-def _item(key: ChangeKey, row: ChangedRow, notes: Sequence[NewNote], window: _Window) -> ChangedItem:
+def _item(
+    key: ChangeKey, row: ChangedRow, notes: Sequence[NewNote], window: _Window, lockdown: Lockdown | None
+) -> ChangedItem:
+    total = len(notes)
+    if lockdown is not None:
+        row, notes = lockdown.changed(row, notes)
     title, _ = excerpt(row.title, _QUOTED)
     return ChangedItem(
         reference=_reference(key.type, row),
@@ -234,7 +242,7 @@ def _item(key: ChangeKey, row: ChangedRow, notes: Sequence[NewNote], window: _Wi
         author=row.author,
         updated_at=instant(row.updated_at),
         stored_at=instant(key.changed_at),
-        new_notes=len(notes),
+        new_notes=total,
         notes=[_note(note) for note in notes[-_MOST_NOTES:]],
         web_url=row.web_url,
     )

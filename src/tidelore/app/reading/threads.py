@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.app.answers import Instant, answer_tokens, fitting, instant, means, page_token, parse_page_token
+from tidelore.app.reading.lockdown import find_lockdown
 from tidelore.app.reading.own_logins import own_logins, require_logins
 from tidelore.app.reading.referring import find_thread, parse_any
 from tidelore.app.wiring import App
@@ -104,6 +105,8 @@ def list_threads(app: App, question: ThreadQuestion) -> ThreadPage:
         matching = [mark for mark in marks if _matches(mark, question)]
         page = [mark for mark in matching if after is None or (mark.last_at, mark.last_id) < after][: question.limit]
         read = read_threads_page(database, page)
+        if (lockdown := find_lockdown(app, database)) is not None:
+            read = [(mark, lockdown.listed(row)) for mark, row in read]
     threads = [listed_thread(mark, row) for mark, row in read]
     return _page([mark for mark, _ in read], threads, matching, question)
 

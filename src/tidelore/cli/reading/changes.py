@@ -18,7 +18,7 @@ from tidelore.app.reading.changes import (
     list_changes,
     read_digest,
 )
-from tidelore.cli.command import LoreCommand, invocation_of
+from tidelore.cli.command import LoreCommand, invocation_of, lockdown_option
 from tidelore.cli.output.render import Output, ago, instant, plural
 from tidelore.cli.output.table import line_columns
 from tidelore.core.text import one_line, shorten
@@ -38,6 +38,7 @@ _COLOURS = {"new": "green", "merged": "magenta", "closed": "red", "deleted": "re
 @click.option("-p", "--project", metavar="PATH", help="Only this project (path or unambiguous ending).")
 @click.option("-n", "--limit", type=click.IntRange(1, 1000), default=50, help="Number of items to show.")
 @click.option("--max-tokens", type=click.IntRange(256), help="With --robot: limit the answer to this number of tokens.")
+@lockdown_option
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.pass_context
 def changes_command(ctx: click.Context, /, **wanted: Any) -> Output:
@@ -58,6 +59,7 @@ def changes_command(ctx: click.Context, /, **wanted: Any) -> Output:
 @click.option("--since", metavar="WHEN", default="yesterday", help="Begin at: 12h, 7d, today, yesterday or 2026-03-01.")
 @click.option("-p", "--project", metavar="PATH", help="Only this project (path or unambiguous ending).")
 @click.option("-n", "--limit", type=click.IntRange(1, 1000), default=50, help="Number of items to show.")
+@lockdown_option
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.pass_context
 def digest_command(ctx: click.Context, /, since: str, *, project: str | None, limit: int, as_json: bool) -> Output:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from tidelore.app.reading.threads import ListedThread, ThreadPage, ThreadQuestion, list_threads
-from tidelore.cli.command import LoreCommand, freshness_options, invocation_of, refresh_first
+from tidelore.cli.command import LoreCommand, freshness_options, invocation_of, lockdown_option, refresh_first
 from tidelore.cli.output.render import Output, ago, choose_fields, only_fields, open_page, plural, when
 from tidelore.cli.output.table import line_columns, on_terminal, table
 from tidelore.core.text import one_line, shorten
@@ -37,6 +37,7 @@ _STEP = "  "
 @click.option("-n", "--limit", type=click.IntRange(1, 1000), default=20, help="Number of threads to show.")
 @click.option("--after", metavar="TOKEN", help="Continue after the page that returned this `data.next`.")
 @click.option("--max-tokens", type=click.IntRange(256), help="With --robot: limit the answer to this number of tokens.")
+@lockdown_option
 @freshness_options
 @click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")

@@ -56,6 +56,7 @@ class ThreadNote(Struct, frozen=True):
 
     id: int
     author_username: str | None
+    author_association: str | None
     body: str
     created_at: int
     url: str | None
@@ -69,12 +70,15 @@ class ThreadRow(Struct, frozen=True, kw_only=True):
     """A thread with its item, its first and its last note."""
 
     kind: Kind
+    project_id: int
     project: str
     iid: int
     references_full: str | None
     references_short: str | None
     title: str
     item_state: str
+    item_author: str | None
+    item_association: str | None
     web_url: str | None
     remote_id: str | None
     resolvable: int
@@ -201,16 +205,19 @@ def _rows_of(database: Database, kind: Kind, marks: Sequence[ThreadMark]) -> Ite
 def _thread_row(
     kind: Kind, item: Row, facts: Sequence[Any], count: int, first: ThreadNote, last: ThreadNote
 ) -> ThreadRow:
-    project, iid, full, short, title, state, web_url = item
+    project_id, project, iid, full, short, title, state, author, association, web_url = item
     remote_id, resolvable, resolved, resolved_by, outdated = facts
     return ThreadRow(
         kind=kind,
+        project_id=project_id,
         project=project,
         iid=iid,
         references_full=full,
         references_short=short,
         title=title,
         item_state=state,
+        item_author=author,
+        item_association=association,
         web_url=web_url,
         remote_id=remote_id,
         resolvable=resolvable,
@@ -225,7 +232,8 @@ def _thread_row(
 
 def _items(database: Database, family: Family, ids: Sequence[int]) -> dict[int, Row]:
     rows = database.read(
-        "SELECT t.id, p.path, t.iid, t.references_full, t.references_short, t.title, t.state, t.web_url"
+        "SELECT t.id, p.id, p.path, t.iid, t.references_full, t.references_short, t.title, t.state, t.author_username,"
+        " t.author_association, t.web_url"
         f" FROM {family.table} t JOIN projects p ON p.id = t.project_id WHERE t.id {database.among('ids')}",
         {"ids": database.integers(ids)},
     )
