@@ -245,6 +245,10 @@ PROMISES = (
         ),
     ),
     Promise(
+        guarding.BUDGET,
+        (f"{guarding.BUDGETS}::test_runs_with_few_requests_make_the_same_copy_as_one_run",),
+    ),
+    Promise(
         showing.LOCKED,
         (f"{showing.LOCKDOWN}::test_no_text_of_people_without_write_access_is_in_the_answer",),
     ),
