@@ -58,6 +58,7 @@ class FoundThread(Struct, frozen=True, kw_only=True):
         float, means("its score, comparable within one answer only; for `lore similar` the cosine similarity")
     ]
     ranks: Annotated[dict[str, int], means("its rank in each ranking: lexical, semantic")]
+    new: Annotated[bool | None, means("with --saved: whether it was not among the results of the last time")] = None
 
 
 class TermCount(Struct, frozen=True):
@@ -102,6 +103,7 @@ class SearchPage(Struct, frozen=True, kw_only=True):
     notice: Annotated[str | None, means("a limitation of this search, or null")]
     corrections: Annotated[list[CorrectedWord], means("words that were corrected; a quoted word is not")] = []
     explain: Annotated[Explanation | None, means("null, or how the results were ranked")] = None
+    new: Annotated[int | None, means("with --saved: number of new results among the first 100, or null")] = None
 
 
 class SimilarThreads(Struct, frozen=True):
@@ -150,7 +152,7 @@ def search(app: App, question: SearchQuestion) -> SearchPage:
             found = replace(found, threads=trusted_results(app, database, found.threads, query.terms))
     page = search_page(found, query, start=start, explain=question.explain, corrections=corrections)
     if question.max_tokens is not None:
-        page = _fitted(page, question.max_tokens, question.fields)
+        page = fit_page(page, question.max_tokens, question.fields)
     end = start + len(page.items)
     return replace(page, next=f"{end}-{_mark(asked_for, written)}" if end < page.total else None)
 
@@ -166,7 +168,7 @@ def search_page(
     """Return results as a page."""
     said = (spelling.describe(corrections), *found.notices)
     return SearchPage(
-        items=[copy_fields(FoundThread, thread) for thread in found.threads],
+        items=[copy_fields(FoundThread, thread, new=None) for thread in found.threads],
         total=found.total,
         total_is_lower_bound=found.is_cut,
         start=start,
@@ -212,7 +214,7 @@ def _mark(query: Query, written: Sequence[tuple[str, str]]) -> str:
     return digest(msgspec.json.encode(asked)).hex()[:8]
 
 
-def _fitted(page: SearchPage, max_tokens: int, fields: frozenset[str]) -> SearchPage:
+def fit_page(page: SearchPage, max_tokens: int, fields: frozenset[str]) -> SearchPage:
     """Return a page with as many items as the budget allows."""
     room = max_tokens - ENVELOPE_TOKENS - answer_tokens(replace(page, items=[], next="0" * 16))
     kept: list[FoundThread] = []
@@ -239,7 +241,7 @@ def find_similar(app: App, reference: str, project: str | None = None, limit: in
             from tidelore.app.reading.lockdown import trusted_results
 
             threads = trusted_results(app, database, threads)
-    return SimilarThreads([copy_fields(FoundThread, thread) for thread in threads], len(threads))
+    return SimilarThreads([copy_fields(FoundThread, thread, new=None) for thread in threads], len(threads))
 
 
 class Meaning(Struct, frozen=True):

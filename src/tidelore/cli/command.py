@@ -19,7 +19,13 @@ from tidelore.core.clock import SystemClock
 if TYPE_CHECKING:
     from tidelore.app.reading.refreshing import Freshness
 
-GROUPS = frozenset({"accounts", "cursors", "feedback", "list", "poll", "show", "sources", "stream", "sync-runs"})
+GROUPS = frozenset(
+    {"accounts", "cursors", "feedback", "list", "poll", "searches", "show", "sources", "stream", "sync-runs"}
+)
+
+
+_OWN_SUBCOMMANDS = {"sync-runs": "show", "sources": "accept", "searches": "remove"}
+"""The subcommands of groups that can also be called by themselves."""
 
 
 class Choices:
@@ -220,7 +226,7 @@ def command_path(argv: Sequence[str]) -> str:
             skip = True
         elif not word.startswith("-"):
             # These groups can be called without a subcommand, so the next word may be the value of an option.
-            if (words != ["sync-runs"] or word == "show") and (words != ["sources"] or word == "accept"):
+            if not words or words[0] not in _OWN_SUBCOMMANDS or word == _OWN_SUBCOMMANDS[words[0]]:
                 words.append(word)
             if words[0] not in GROUPS or (len(words) > 1 and words != ["feedback", "blocked"]):
                 break
