@@ -201,7 +201,7 @@ def _run(app: App, text: str, wanted: dict[str, Any], **limits: Any) -> SearchPa
         raise UserError("--new belongs to --saved", fix="add --saved NAME, or leave --new out")
     if name is None and saved is None:
         return search(app, SearchQuestion(text=text, **wanted, **limits))
-    from tidelore.app.saved_searches import run_saved, save
+    from tidelore.app.reading.saved_searches import run_saved, save
 
     if saved is None:
         return save(app, name, SearchQuestion(text=text, **wanted, **limits))

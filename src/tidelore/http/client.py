@@ -194,8 +194,7 @@ class HttpClient:
         self._clean = partial(redact, secrets=(token,) if token else ())
         self._origin = Origin(base_url, self._clean)
         self._headers = HeaderSet(self._origin.host, user_agent, headers, token, auth)
-        self._max_retries = max_retries
-        self._backoff_seconds = retry_backoff_seconds
+        self._max_retries, self._backoff_seconds = max_retries, retry_backoff_seconds
         self._max_bytes = max_response_bytes
         self._clock = clock or SystemClock()
         self._name, self._on_request, self._roll = name, on_request, roll
@@ -203,8 +202,7 @@ class HttpClient:
         self._slots = slots or asyncio.Semaphore(max_concurrency)
         self.governor = Governor(
             *(self._clock, str(self._origin), rate_limit_rps, max_wait_seconds, paused_until, on_pause),
-            unexplained_wait_seconds=self._failures.unexplained_wait_seconds,
-            allowance=allowance,
+            *(self._failures.unexplained_wait_seconds, allowance),
         )
         self._owned = transport is None
         self._transport = transport or open_transport(

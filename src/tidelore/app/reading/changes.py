@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from tidelore.app.answers import Instant, answer_tokens, fitting, instant, means
 from tidelore.app.reading.lockdown import Lockdown, find_lockdown
 from tidelore.app.reading.own_logins import own_logins
-from tidelore.app.reading.threads import ListedThread, ThreadQuestion, list_threads
+from tidelore.app.reading.threads import ListedThread, RequestedReview, ThreadQuestion, list_threads
 from tidelore.app.wiring import App
 from tidelore.core.errors import UserError
 from tidelore.core.references import parse_since, sign_of
@@ -118,8 +118,12 @@ class Digest(Struct, frozen=True, kw_only=True):
     items: Annotated[list[ChangedItem], means("changed issues, merge requests and topics")]
     total: Annotated[int, means("number of changed items")]
     next: Annotated[str | None, means("the token for `lore changes --after` that lists older changes, or null")]
-    waiting: Annotated[list[ListedThread], means("threads that wait for you, the newest first, at most five")]
+    review_requests: Annotated[
+        list[RequestedReview], means("merge requests that wait for your review, the newest first, at most 10")
+    ]
+    waiting: Annotated[list[ListedThread], means("threads that wait for you, the most urgent first, at most five")]
     waiting_total: Annotated[int | None, means("number of threads that wait for you; null if your login is unknown")]
+    waiting_notice: Annotated[str | None, means("how many of them are not shown, and the call that shows them")]
     cursor: Annotated[str, means("the value for --since of `lore changes` that lists what changed after this answer")]
 
 
@@ -290,7 +294,9 @@ def read_digest(app: App, since: str, project: str | None = None, limit: int = 5
         items=page.items,
         total=page.total,
         next=page.next,
+        review_requests=[] if waiting is None else waiting.review_requests,
         waiting=[] if waiting is None else waiting.items,
         waiting_total=None if waiting is None else waiting.total,
+        waiting_notice=None if waiting is None else waiting.notice,
         cursor=page.cursor,
     )

@@ -21,6 +21,7 @@ from tidelore.app.reading.changes import (
 from tidelore.cli.command import LoreCommand, invocation_of, lockdown_option
 from tidelore.cli.output.render import Output, ago, instant, plural
 from tidelore.cli.output.table import line_columns
+from tidelore.cli.reading.threads import request_lines
 from tidelore.core.text import one_line, shorten
 
 _STEP = "  "
@@ -87,6 +88,7 @@ def _change_lines(page: ChangePage) -> Iterator[str]:
 def digest_lines(found: Digest) -> Iterator[str]:
     """Yield a digest as text, grouped by project."""
     columns = line_columns()
+    yield from _waiting_lines(found, columns)
     yield click.style(f"Since {(instant(found.since) or '')[:16].replace('T', ' ')} UTC", bold=True)
     counts = {name: getattr(found.counts, name) for name in found.counts.__struct_fields__}
     told = [f"{count:,} {name}" for name, count in counts.items() if count and name != "notes"]
@@ -99,14 +101,22 @@ def digest_lines(found: Digest) -> Iterator[str]:
             yield from _item_lines(item, columns, indent=_STEP, short=place)
     if found.next:
         yield f"{_STEP}({found.total - len(found.items):,} more: --limit, or lore changes --after {found.next})"
-    if found.waiting:
-        yield ""
-        yield click.style(f"Waiting for you ({found.waiting_total:,})", bold=True)
+
+
+def _waiting_lines(found: Digest, columns: int) -> Iterator[str]:
+    """Yield what waits for the reader, the most urgent first."""
+    yield from request_lines(found.review_requests, len(found.review_requests), columns)
+    if not found.waiting:
+        return
+    yield click.style(f"Waiting for your answer ({found.waiting_total:,})", bold=True)
     for thread in found.waiting:
         where = f" {thread.place}" if thread.place else ""
         yield _STEP + shorten(one_line(f"{thread.reference}{where}  {thread.title}"), columns - 2)
-        said = f"@{thread.last_by or 'unknown'} {ago(thread.last_at)}: {thread.last or thread.opening}"
+        said = f"{thread.why}, @{thread.last_by or 'unknown'} {ago(thread.last_at)}: {thread.last or thread.opening}"
         yield _STEP * 2 + shorten(one_line(said), columns - 4)
+    if found.waiting_notice:
+        yield f"{_STEP}({found.waiting_notice})"
+    yield ""
 
 
 def _by_place(items: Sequence[ChangedItem]) -> dict[str, list[ChangedItem]]:

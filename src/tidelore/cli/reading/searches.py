@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tidelore.app.saved_searches import RemovedSearch, SavedSearches, list_saved, remove_saved
+from tidelore.app.reading.saved_searches import RemovedSearch, SavedSearches, list_saved, remove_saved
 from tidelore.cli.command import LoreCommand, LoreGroup, global_options, invocation_of
 from tidelore.cli.output.render import Output, when
 from tidelore.cli.output.table import table

@@ -177,6 +177,44 @@ def _our_part(family: Family, login: str, notes: str) -> str:
     )
 
 
+class ReviewRequest(NamedTuple):
+    """An open merge request that we are asked to review and have not answered."""
+
+    id: int
+    project_id: int
+    project: str
+    iid: int
+    references_full: str | None
+    references_short: str | None
+    title: str
+    author: str | None
+    association: str | None
+    updated_at: int
+    web_url: str | None
+
+
+def find_review_requests(
+    database: Database, logins: Mapping[str, str], project_id: int | None = None
+) -> list[ReviewRequest]:
+    """Return the open merge requests that we are asked to review and wrote nothing in, the newest update first."""
+    if not logins:
+        return []
+    family = FAMILIES["mr"]
+    login, params = _login(logins)
+    conditions = _conditions(ThreadFilter(project_id=project_id, state="opened"), params)
+    rows = database.read(
+        "SELECT t.id, p.id, p.path, t.iid, t.references_full, t.references_short, t.title, t.author_username,"
+        f" t.author_association, t.updated_at, t.web_url FROM projects p CROSS JOIN {family.people['reviewers']} r"
+        f" CROSS JOIN {family.table} t WHERE t.id = r.{family.parent_column} AND t.project_id = p.id AND {login} <> ''"
+        f" AND LOWER(r.username) = {login} AND t.draft = 0 AND LOWER(COALESCE(t.author_username, '')) <> {login}"
+        f" AND {conditions} AND NOT EXISTS (SELECT 1 FROM discussions d CROSS JOIN notes n"
+        f" WHERE d.{family.parent_column} = t.id AND n.discussion_id = d.id AND LOWER(n.author_username) = {login})"
+        " ORDER BY t.updated_at DESC, t.id DESC",
+        params,
+    )
+    return [ReviewRequest(*row) for row in rows]
+
+
 def read_threads_page(database: Database, marks: Sequence[ThreadMark]) -> list[tuple[ThreadMark, ThreadRow]]:
     """Return these threads with their texts, in the same order; without those that a sync has deleted meanwhile."""
     found = {mark: row for kind in FAMILIES for mark, row in _rows_of(database, kind, marks)}
