@@ -49,7 +49,7 @@ class FoundThread(Struct, frozen=True, kw_only=True):
     author: Annotated[str | None, means("author of the matching text")]
     updated_at: Annotated[Instant, means("last update of the matching text")]
     web_url: Annotated[str | None, means("URL of the matching text, or null")]
-    snippet: Annotated[str, means("best matching part, on one line", untrusted=True)]
+    snippet: Annotated[str, means("the passage that answers best, on one line, at most 400 characters", untrusted=True)]
     highlights: Annotated[
         tuple[tuple[int, int], ...], means("matches in the snippet: start, end; empty for `lore similar`")
     ]

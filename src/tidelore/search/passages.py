@@ -16,8 +16,11 @@ from tidelore.store.reading.fulltext import CLOSING, OPENING, Term
 
 LENGTH = 400
 """The longest passage, in characters."""
-_DECIDES = 3
-"""How many more words of the query another paragraph must hold to be better than one that tells of a decision."""
+_STATES, _DECIDES, _MAY_DECIDE = 8, 3, 1
+"""How many more words of the query another paragraph must hold to be better than one that states a decision
+("Decision: …"), one that tells of a decision, or one that only speaks of deciding."""
+_SHORTEST = 40
+"""A paragraph of fewer characters, such as a heading, is read together with the next one."""
 _ENDINGS = ("ings", "ing", "ies", "ied", "ed", "es", "ly", "s", "e", "y")
 _SHORTEST_STEM = 3
 
@@ -37,6 +40,8 @@ class _Patterns(NamedTuple):
     hit: re.Pattern[str]
     word: re.Pattern[str]
     speaker: re.Pattern[str]
+    stated: re.Pattern[str]
+    decided: re.Pattern[str]
 
 
 @cache
@@ -47,6 +52,13 @@ def _patterns() -> _Patterns:
         hit=re.compile(f"{OPENING}([^{OPENING}{CLOSING}]*){CLOSING}"),
         word=re.compile(r"\w+"),
         speaker=re.compile(rf"@[\w.{OPENING}{CLOSING}-]+ \(\d{{4}}-\d\d-\d\d\)[^:\n]{{0,300}}?: "),
+        stated=re.compile(
+            r"\b(?:decision|decided|chosen)\b[^.\n]{0,30}?:|^(?:@.*?: )?#+ *decision\b", re.IGNORECASE | re.M
+        ),
+        decided=re.compile(
+            r"\b(decision|decided|chosen|chose|settled on|concluded|conclusion|we(?:'re| are) going with)\b",
+            re.IGNORECASE,
+        ),
     )
 
 
@@ -68,17 +80,28 @@ def _paragraphs(marked: str) -> Iterator[str]:
     for part in patterns.part.split(marked):
         speaker = patterns.speaker.match(part)
         said = "" if speaker is None else speaker[0]
+        heading = ""
         for text in patterns.paragraph.split(part[len(said) :].strip()):
-            if text:
-                yield f"{said}{text}"
+            whole = f"{heading}\n{text}" if heading else text
+            heading = whole if len(whole) < _SHORTEST else ""
+            if not heading:
+                yield f"{said}{whole}"
+        if heading:
+            yield f"{said}{heading}"
 
 
 def _rank(text: str) -> float:
     words = {stem(word) for hit in _patterns().hit.findall(text) for word in _patterns().word.findall(hit)}
     plain = text.replace(OPENING, "").replace(CLOSING, "")
-    decides = decision_words().search(plain[:4000]) is not None
+    rank = float(len(words))
+    if _patterns().stated.search(plain[:4000]):
+        rank += _STATES
+    elif _patterns().decided.search(plain[:4000]):
+        rank += _DECIDES
+    elif decision_words().search(plain[:4000]):
+        rank += _MAY_DECIDE
     # A heading or a lone word answers nothing.
-    return len(words) + (_DECIDES if decides else 0) - (1.5 if len(plain) < 40 else 0)
+    return rank - (1.5 if len(plain) < _SHORTEST else 0)
 
 
 def _cut(text: str, length: int) -> str:
@@ -87,7 +110,7 @@ def _cut(text: str, length: int) -> str:
     if plain_length <= length:
         return text
     hit = text.find(OPENING)
-    decision = decision_words().search(text)
+    decision = _patterns().stated.search(text) or _patterns().decided.search(text)
     wanted = min(place for place in (hit, decision.start() if decision else -1, len(text)) if place >= 0)
     begin = 0
     if wanted > length // 2 and wanted < len(text):
