@@ -23,6 +23,8 @@ Association = Annotated[
     Meta(pattern="^(OWNER|MEMBER|COLLABORATOR|CONTRIBUTOR|FIRST_TIME_CONTRIBUTOR|FIRST_TIMER|MANNEQUIN|NONE)$"),
 ]
 """An author's relation to a repository, as GitHub reports it."""
+VariablePattern = Annotated[str, Meta(pattern=r"^(?!gh[a-z]_|github_pat_)[A-Za-z_][A-Za-z0-9_]*\*?$")]
+"""A variable name; with a star at the end, every name with that prefix. Rejects tokens entered by mistake."""
 ASSOCIATIONS = ("@owner", "@member", "@collaborator", "@contributor", "@author")
 
 
