@@ -11,14 +11,15 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from tidelore.core.words import decision_words
 from tidelore.store.reading.fulltext import CLOSING, OPENING, Term
 
 LENGTH = 400
 """The longest passage, in characters."""
-_STATES, _DECIDES, _MAY_DECIDE = 8, 3, 1
+_STATES, _DECIDES = 8, 3
 """How many more words of the query another paragraph must hold to be better than one that states a decision
-("Decision: …"), one that tells of a decision, or one that only speaks of deciding."""
+("Decision: …"), or one that tells of a decision."""
+_HINTS = ("deci", "chose", "settled", "conclu", "going with")
+"""Parts of the words that the patterns of decisions look for; most paragraphs have none of them."""
 _SHORTEST = 40
 """A paragraph of fewer characters, such as a heading, is read together with the next one."""
 _ENDINGS = ("ings", "ing", "ies", "ied", "ed", "es", "ly", "s", "e", "y")
@@ -94,12 +95,12 @@ def _rank(text: str) -> float:
     words = {stem(word) for hit in _patterns().hit.findall(text) for word in _patterns().word.findall(hit)}
     plain = text.replace(OPENING, "").replace(CLOSING, "")
     rank = float(len(words))
-    if _patterns().stated.search(plain[:4000]):
-        rank += _STATES
-    elif _patterns().decided.search(plain[:4000]):
-        rank += _DECIDES
-    elif decision_words().search(plain[:4000]):
-        rank += _MAY_DECIDE
+    low = plain[:4000].lower()
+    if any(hint in low for hint in _HINTS):
+        if _patterns().stated.search(low):
+            rank += _STATES
+        elif _patterns().decided.search(low):
+            rank += _DECIDES
     # A heading or a lone word answers nothing.
     return rank - (1.5 if len(plain) < _SHORTEST else 0)
 
