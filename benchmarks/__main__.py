@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 from benchmarks import (
+    agents,
     batches,
     bluesky,
     cold_start,
@@ -47,6 +48,7 @@ BENCHMARKS: dict[str, Callable[[Scale], Iterator[Finding]]] = {
     "search": search.run,
     "surgical": surgical.run,
     "web": web.run,
+    "agents": agents.run,
 }
 
 

@@ -34,7 +34,8 @@ TABLES = (
     "tracked_prs", "tracked_pr_history", "feedback_events", "action_tokens", "outbox",
     "operator_commands", "issue_comment_cursors", "issue_followups", "metric_counters", "poll_costs",
     "accounts", "posts", "links", "post_links", "service_jobs", "source_budgets", "local_secrets",
-    "child_sync", "refused_children", "source_pauses", "own_logins", "hook_deliveries", "hook_projects",
+    "child_sync", "refused_children", "source_pauses", "own_logins", "saved_searches",
+    "hook_deliveries", "hook_projects",
 )  # fmt: skip
 
 NUMBERED = frozenset({"changes", "change_counter"})

@@ -27,7 +27,7 @@ LEDGER = "harbor/platform/ledger"
 CONSOLE = "harbor/web/console"
 COMMAND = [sys.executable, "-c", "from tidelore.cli.entry import run; run()"]
 META = {"command", "version", "elapsed_ms", "synced_at"}
-OPTIONAL_META = {"untrusted", "age_seconds", "refreshed", "refresh_error"}
+OPTIONAL_META = {"untrusted", "age_seconds", "refreshed", "refresh_error", "lockdown"}
 ERROR = {"code", "message", "details", "retryable", "fix"}
 
 

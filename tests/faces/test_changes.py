@@ -125,7 +125,7 @@ def test_a_digest_says_what_happened_since_yesterday_and_what_waits(talk: Desk) 
     page = talk.terminal("digest", columns=60).out
     assert "1 new, 1 merged, 1 new note" in page
     assert "port/harbour\n  new      #8 Rust\n           @noor: Seen at berth 4\n  merged   !2 Paint it\n" in page
-    assert "Waiting for you (4)\n  octo/tide#5 Tide table\n" in page
+    assert page.startswith("Waiting for your answer (4)\n  octo/tide#5 tide.c:3 Tide table\n    review thread, @mira")
     assert all(len(line) <= 60 for line in page.splitlines() if "lore changes" not in line)
 
 

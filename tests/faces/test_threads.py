@@ -6,12 +6,15 @@ from contextlib import closing
 
 import pytest
 from tests.databases.migrated_file import lay_out
-from tests.databases.review import LAB, lay_out_hub, lay_out_lab
-from tests.databases.talk import DISCUSSIONS, attach, discussion, note
+from tests.databases.review import LAB, lay_out_hub, lay_out_lab, reviewed
+from tests.databases.samples import merge_request
+from tests.databases.talk import DISCUSSIONS, attach, discussion, keep, note
 from tests.faces.desk import LEDGER, Desk
 from tests.faces.test_documented_shapes import compare
 
+from tidelore.core.clock import SystemClock
 from tidelore.core.text import estimate_tokens
+from tidelore.store.mirror.parents import MERGE_REQUESTS
 
 OURS = '[[github]]\nlogin = "ann"\n'
 
@@ -33,10 +36,45 @@ def ids(desk: Desk, *argv: str) -> list[str]:
 
 def test_threads_that_wait_for_me_are_those_of_both_forges(talk: Desk) -> None:
     waiting = ids(talk, "--waiting-on", "me")
-    assert waiting == ["octo/tide#5", "review_comment:300", "called", "joined", "port/harbour!1", "asked"]
+    # Unresolved review threads, a mention (`called` is not resolved either, but not ours), replies, own items.
+    assert waiting == ["review_comment:300", "joined", "asked", "called", "octo/tide#5", "port/harbour!1"]
     assert ids(talk, "--waiting-on", "others") == ["answered"]
     assert ids(talk, "--mine", "--unresolved", "-p", "harbour") == ["called", "joined", "answered", "asked"]
     assert ids(talk, "--waiting-on", "me", "-p", LAB, "--state", "merged") == ["late"]
+
+
+def test_of_threads_that_wait_for_me_the_most_urgent_are_shown_and_the_others_counted(talk: Desk) -> None:
+    data = talk.robot("threads", "--waiting-on", "me", "--limit", "2").data
+    assert [item["why"] for item in data["items"]] == ["review thread", "review thread"]
+    assert data["notice"] == (
+        "4 more not shown (1 unresolved review thread, 1 mention, 2 comments on your own items): "
+        "lore threads --waiting-on me --limit 6"
+    )
+    seen = list(data["items"])
+    while data["next"]:
+        data = talk.robot("threads", "--waiting-on", "me", "--limit", "2", "--after", data["next"]).data
+        seen += data["items"]
+    assert [item["id"] for item in seen] == ids(talk, "--waiting-on", "me", "--limit", "100")
+    assert talk.robot("threads", "--after", "x.1-2").code == 2
+
+
+def test_a_recent_mention_is_more_urgent_than_a_review_thread_of_last_month(talk: Desk) -> None:
+    now = SystemClock().now_ms()
+    talk.query(f"UPDATE notes SET created_at = {now} WHERE body LIKE 'cc @ANN%'")
+    assert ids(talk, "--waiting-on", "me")[0] == "called"
+
+
+def test_a_merge_request_waits_for_my_review_until_i_write_in_it(talk: Desk) -> None:
+    with closing(talk.store()) as database:
+        project = lay_out_lab(database, "port/quay", 2)
+        keep(database, project, MERGE_REQUESTS, [merge_request(7, title="Rivets", reviewers=("Ann",))])
+    data = talk.robot("threads", "--waiting-on", "me").data
+    assert [(one["title"], data["review_requests_total"]) for one in data["review_requests"]] == [("Rivets", 1)]
+    assert talk.robot("digest", "--since", "1d").data["review_requests"] == data["review_requests"]
+    assert "Waiting for your review (1)\n  " in talk.terminal("threads", "--waiting-on", "me").out
+    with closing(talk.store()) as database:
+        attach(database, project, "merge_requests", 7, DISCUSSIONS, discussion("r", reviewed(990, "Fine.", "ann")))
+    assert talk.robot("threads", "--waiting-on", "me").data["review_requests"] == []
 
 
 def test_the_threads_of_one_item_include_those_of_a_merged_one(talk: Desk) -> None:

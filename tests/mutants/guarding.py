@@ -212,4 +212,27 @@ FOREIGN = (
     ),
 )
 
-MUTANTS = (*FENCE, *TAKEOVER, *LEDGER, *CORRUPTION, *FOREIGN)
+BUDGET = "a run keeps to its requests"
+BUDGETS = "tests/faces/test_sync_budget.py"
+ALLOWANCE = (
+    Mutant(
+        name="requests-of-a-run-not-counted",
+        invariant=BUDGET,
+        file="http/limits.py",
+        before="        self.sent += 1\n",
+        after="        self.sent += 0\n",
+        test=f"{BUDGETS}::test_people_are_told_what_is_left",
+        why="A run would send more requests than it was given.",
+    ),
+    Mutant(
+        name="postponed-list-counts-as-failed",
+        invariant=BUDGET,
+        file="sync/mirror.py",
+        before="            scope.error, scope.list_left = None, True\n",
+        after="            scope.list_left = True\n",
+        test=f"{BUDGETS}::test_a_reserve_is_left_of_the_rate_limit_of_each_server[among lists]",
+        why="A list for which no request was left would be reported as broken.",
+    ),
+)
+
+MUTANTS = (*FENCE, *TAKEOVER, *LEDGER, *CORRUPTION, *FOREIGN, *ALLOWANCE)

@@ -254,6 +254,14 @@ PROMISES = (
             f"{announcing.SITUATIONS}::test_a_delivery_stored_before_a_kill_is_read_by_the_next_service",
         ),
     ),
+    Promise(
+        guarding.BUDGET,
+        (f"{guarding.BUDGETS}::test_runs_with_few_requests_make_the_same_copy_as_one_run",),
+    ),
+    Promise(
+        showing.LOCKED,
+        (f"{showing.LOCKDOWN}::test_no_text_of_people_without_write_access_is_in_the_answer",),
+    ),
     Promise(showing.TEXT, (f"{showing.HOSTILE}::test_images_that_the_reader_asked_for_are_the_only_thing_that_loads",)),
     Promise(
         showing.ACCESS,

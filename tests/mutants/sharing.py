@@ -15,7 +15,7 @@ MUTANTS: tuple[Mutant, ...] = (
         name="slice-without-end",
         invariant=SLICES,
         file="sync/lists.py",
-        before="        return lambda: clock.monotonic() >= ends\n",
+        before="        return lambda: clock.monotonic() >= ends or self._is_spent()\n",
         after="        return lambda: clock.monotonic() >= ends and stage == 'scrub'\n",
         test=f"{PROPERTIES}::test_a_slice_ends_at_its_time_limit_and_stores_the_page_in_flight",
         why="The first mirror of one host would keep every other host waiting for hours.",

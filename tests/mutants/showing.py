@@ -8,6 +8,8 @@ TEXT = "texts of others do not act"
 ACCESS = "only the reader gets in"
 HOSTILE = "tests/faces/web/test_hostile_text.py"
 GUARD = "tests/faces/web/test_guard.py"
+LOCKED = "lockdown leaves text out"
+LOCKDOWN = "tests/faces/test_lockdown.py"
 _ON_ITEMS = f"{HOSTILE}::test_no_text_of_the_corpus_acts_on_the_page_of_its_item"
 
 SNAPSHOT = "what a snapshot holds"
@@ -117,5 +119,23 @@ MUTANTS = (
         after="    if token is None and not host:\n",
         test=f"{GUARD}::test_an_address_that_others_reach_needs_a_token",
         why="Everyone on the network could read private projects.",
+    ),
+    Mutant(
+        name="unknown-author-trusted",
+        invariant=LOCKED,
+        file="app/reading/lockdown.py",
+        before="self._levels[project_id].get(author.casefold(), 0)",
+        after="self._levels[project_id].get(author.casefold(), WRITER_LEVEL)",
+        test=f"{LOCKDOWN}::test_without_stored_associations_and_members_everything_is_left_out",
+        why="A stranger's text would be shown where the members of the project are not stored.",
+    ),
+    Mutant(
+        name="passage-of-anybody-in-lockdown",
+        invariant=LOCKED,
+        file="app/reading/lockdown.py",
+        before="if len(kept) < len(parts) or not parts:",
+        after="if not kept:",
+        test=f"{LOCKDOWN}::test_a_passage_is_chosen_from_the_texts_of_trusted_people_alone",
+        why="A search result would quote a stranger who wrote in the same thread as a maintainer.",
     ),
 )

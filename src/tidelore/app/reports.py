@@ -133,6 +133,7 @@ class ScopeCounts(Struct, frozen=True, kw_only=True):
     children: list[ChildCounts]
     skipped: Annotated[str | None, means("null, or why the project was skipped")]
     warnings: Annotated[list[str], means("what is missing although the run succeeded, such as issue statuses")]
+    left: Annotated[bool, means("whether its items, or what belongs to them, are left for the next run")]
     error: Annotated[ReportedError | None, means("null, or why the list could not be read")]
 
     @property
@@ -176,6 +177,7 @@ def _scope(scope: ScopeReport) -> ScopeCounts:
         scope,
         **counts,
         children=[_child(child) for child in scope.children.values()],
+        left=scope.is_left,
         error=reported_error(scope.error),
     )
 

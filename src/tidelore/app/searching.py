@@ -49,7 +49,7 @@ class FoundThread(Struct, frozen=True, kw_only=True):
     author: Annotated[str | None, means("author of the matching text")]
     updated_at: Annotated[Instant, means("last update of the matching text")]
     web_url: Annotated[str | None, means("URL of the matching text, or null")]
-    snippet: Annotated[str, means("best matching part, on one line", untrusted=True)]
+    snippet: Annotated[str, means("the passage that answers best, on one line, at most 400 characters", untrusted=True)]
     highlights: Annotated[
         tuple[tuple[int, int], ...], means("matches in the snippet: start, end; empty for `lore similar`")
     ]
@@ -58,6 +58,7 @@ class FoundThread(Struct, frozen=True, kw_only=True):
         float, means("its score, comparable within one answer only; for `lore similar` the cosine similarity")
     ]
     ranks: Annotated[dict[str, int], means("its rank in each ranking: lexical, semantic")]
+    new: Annotated[bool | None, means("with --saved: whether it was not among the results of the last time")] = None
 
 
 class TermCount(Struct, frozen=True):
@@ -102,6 +103,7 @@ class SearchPage(Struct, frozen=True, kw_only=True):
     notice: Annotated[str | None, means("a limitation of this search, or null")]
     corrections: Annotated[list[CorrectedWord], means("words that were corrected; a quoted word is not")] = []
     explain: Annotated[Explanation | None, means("null, or how the results were ranked")] = None
+    new: Annotated[int | None, means("with --saved: number of new results among the first 100, or null")] = None
 
 
 class SimilarThreads(Struct, frozen=True):
@@ -144,9 +146,13 @@ def search(app: App, question: SearchQuestion) -> SearchPage:
         if meaning.extra is not None and request.mode == "semantic":
             raise extra_missing(meaning.extra, "search by meaning")
         found = finding.find(database, request, meaning.ranker, meaning.notice)
+        if app.config.lockdown:
+            from tidelore.app.reading.lockdown import trusted_results
+
+            found = replace(found, threads=trusted_results(app, database, found.threads, query.terms))
     page = search_page(found, query, start=start, explain=question.explain, corrections=corrections)
     if question.max_tokens is not None:
-        page = _fitted(page, question.max_tokens, question.fields)
+        page = fit_page(page, question.max_tokens, question.fields)
     end = start + len(page.items)
     return replace(page, next=f"{end}-{_mark(asked_for, written)}" if end < page.total else None)
 
@@ -162,7 +168,7 @@ def search_page(
     """Return results as a page."""
     said = (spelling.describe(corrections), *found.notices)
     return SearchPage(
-        items=[copy_fields(FoundThread, thread) for thread in found.threads],
+        items=[copy_fields(FoundThread, thread, new=None) for thread in found.threads],
         total=found.total,
         total_is_lower_bound=found.is_cut,
         start=start,
@@ -208,7 +214,7 @@ def _mark(query: Query, written: Sequence[tuple[str, str]]) -> str:
     return digest(msgspec.json.encode(asked)).hex()[:8]
 
 
-def _fitted(page: SearchPage, max_tokens: int, fields: frozenset[str]) -> SearchPage:
+def fit_page(page: SearchPage, max_tokens: int, fields: frozenset[str]) -> SearchPage:
     """Return a page with as many items as the budget allows."""
     room = max_tokens - ENVELOPE_TOKENS - answer_tokens(replace(page, items=[], next="0" * 16))
     kept: list[FoundThread] = []
@@ -231,7 +237,11 @@ def find_similar(app: App, reference: str, project: str | None = None, limit: in
     with app.reading() as database:
         thread = find_thread(database, meant, project, app.config.default_project)
         threads = semantic.find_similar(database, thread, limit)
-    return SimilarThreads([copy_fields(FoundThread, thread) for thread in threads], len(threads))
+        if app.config.lockdown:
+            from tidelore.app.reading.lockdown import trusted_results
+
+            threads = trusted_results(app, database, threads)
+    return SimilarThreads([copy_fields(FoundThread, thread, new=None) for thread in threads], len(threads))
 
 
 class Meaning(Struct, frozen=True):

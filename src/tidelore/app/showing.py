@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from tidelore.app.answers import ENVELOPE_TOKENS, Instant, answer_tokens, copy_fields, fitting, instant, means
 from tidelore.app.listing import ListedPost, ListedTopic, listed_post, topic_fields
+from tidelore.app.reading.lockdown import Lockdown, find_lockdown
 from tidelore.app.wiring import App
 from tidelore.core.references import Kind, parse_post_reference, parse_reference, parse_topic_reference
 from tidelore.core.text import excerpt
@@ -215,15 +216,32 @@ def show_item(app: App, request: ShowRequest) -> ShownIssue | ShownMergeRequest:
     default = app.config.default_project
     with app.reading() as database:
         row_id = resolve(database, request.kind, meant, project=request.project, default=default)
-        item = read_item(database, request.kind, row_id, system=request.system, last=request.last, skip=request.skip)
+        lockdown = find_lockdown(app, database)
+        item = read_item(
+            database,
+            request.kind,
+            row_id,
+            system=request.system,
+            last=request.last,
+            skip=request.skip,
+            lockdown=lockdown,
+        )
     return item if request.max_tokens is None else fit_item(item, request.max_tokens, request.skip)
 
 
 def read_item(
-    database: Database, kind: Kind, row_id: int, *, system: bool = False, last: int | None = None, skip: int = 0
+    database: Database,
+    kind: Kind,
+    row_id: int,
+    *,
+    system: bool = False,
+    last: int | None = None,
+    skip: int = 0,
+    lockdown: Lockdown | None = None,
 ) -> ShownIssue | ShownMergeRequest:
     """Read an issue or merge request with its discussions."""
     talk = read_conversation(database, kind, row_id)
+    talk = talk if lockdown is None else lockdown.conversation(talk, system=system)
     threads = _spoken(talk.threads, system=system)
     chosen = threads[: max(len(threads) - skip, 0)]
     chosen = chosen if last is None else chosen[max(len(chosen) - last, 0) :]
@@ -446,7 +464,7 @@ def show_post(app: App, reference: str, max_tokens: int | None = None) -> ShownP
     """Return a post with its links and replies; `max_tokens` bounds the answer."""
     meant = parse_post_reference(reference)
     with app.reading() as database:
-        post = read_shown_post(database, resolve_post(database, meant))
+        post = read_shown_post(database, resolve_post(database, meant), find_lockdown(app, database))
     return post if max_tokens is None else fit_post(post, max_tokens)
 
 
@@ -459,9 +477,10 @@ def fit_post(post: ShownPost, max_tokens: int) -> ShownPost:
     return replace(bare, replies=post.replies[:kept], truncated=is_cut or None)
 
 
-def read_shown_post(database: Database, post_id: int) -> ShownPost:
+def read_shown_post(database: Database, post_id: int, lockdown: Lockdown | None = None) -> ShownPost:
     """Read a post with its links and replies."""
     view = read_post(database, post_id)
+    view = view if lockdown is None else lockdown.post(view)
     return copy_fields(
         ShownPost,
         listed_post(view.post),
@@ -515,7 +534,8 @@ def show_topic(
     meant = parse_topic_reference(reference)
     with app.reading() as database:
         default = app.config.default_project
-        topic = read_shown_topic(database, resolve_topic(database, meant, project=project, default=default))
+        row_id = resolve_topic(database, meant, project=project, default=default)
+        topic = read_shown_topic(database, row_id, find_lockdown(app, database))
     topic = replace(topic, thread=topic.thread[skip:])
     return topic if max_tokens is None else fit_topic(topic, max_tokens, skip)
 
@@ -532,9 +552,11 @@ def fit_topic(topic: ShownTopic, max_tokens: int, skip: int = 0) -> ShownTopic:
     return replace(bare, thread=comments[:kept], truncated=is_cut or None, next=skip + kept if more else None)
 
 
-def read_shown_topic(database: Database, row_id: int) -> ShownTopic:
+def read_shown_topic(database: Database, row_id: int, lockdown: Lockdown | None = None) -> ShownTopic:
     """Read a topic with its comments."""
     row, comments = read_topic(database, row_id)
+    if lockdown is not None:
+        row, comments = lockdown.topic(row, comments)
     return ShownTopic(**topic_fields(row), body=row.body, thread=[_topic_comment(comment) for comment in comments])
 
 

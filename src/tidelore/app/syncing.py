@@ -5,7 +5,8 @@ A sync polls GitHub and Bluesky and mirrors projects, or refreshes named items o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import UNSET, Struct, UnsetType
@@ -35,7 +36,7 @@ from tidelore.app.reports import (
 )
 from tidelore.app.wiring import App, run_until_signalled
 from tidelore.core.config import Config, feedback_hosts, forge_hosts, override_sync
-from tidelore.core.errors import Cancelled, PartialSuccess, TideloreError
+from tidelore.core.errors import BudgetSpent, Cancelled, PartialSuccess, TideloreError
 from tidelore.core.progress import OnProgress, silent
 from tidelore.core.references import KINDS
 from tidelore.feedback.repositories import expects_feedback
@@ -82,6 +83,22 @@ class SyncRun(MirrorRun, frozen=True, kw_only=True):
         means("duration of each stage: preflight (items), ingest, dependents, scrub, docs, embed"),
     ]
     polled: Polls | UnsetType = UNSET
+    budget: Annotated[
+        SyncBudget | UnsetType, means("with --max-requests or --reserve-rate-limit: what was used and left")
+    ] = UNSET
+
+
+class SyncBudget(Struct, frozen=True, kw_only=True):
+    """What a sync with --max-requests or --reserve-rate-limit used, and what is left for the next one."""
+
+    max_requests: Annotated[int | None, means("the most requests that were allowed, or null")]
+    reserve_rate_limit: Annotated[int | None, means("what each rate limit was to keep, or null")]
+    requests: Annotated[int, means("requests sent, including retries")]
+    spent: Annotated[
+        list[str], means("why no more requests were sent, one entry for each server; empty if all is read")
+    ]
+    lists_left: Annotated[list[str], means("lists, or lists with items, that are not read to their end")]
+    accounts_left: Annotated[int, means("Bluesky accounts that are not read yet")]
 
 
 class PollRun(Struct, frozen=True, kw_only=True):
@@ -91,6 +108,9 @@ class PollRun(Struct, frozen=True, kw_only=True):
     embeddings: Annotated[
         EmbedCounts | UnsetType | None,
         means("null with --no-embed or without a provider, otherwise the result"),
+    ] = UNSET
+    budget: Annotated[
+        SyncBudget | UnsetType, means("with --max-requests or --reserve-rate-limit: what was used and left")
     ] = UNSET
 
 
@@ -157,6 +177,13 @@ class SyncRequest(Struct, frozen=True, kw_only=True):
     no_docs: bool = False
     no_embed: bool = False
     dry_run: bool = False
+    max_requests: int | None = None
+    reserve_rate_limit: int | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the number of requests is limited."""
+        return self.max_requests is not None or self.reserve_rate_limit is not None
 
     def left_out(self, config: Config) -> set[str]:
         """Return what is skipped."""
@@ -197,7 +224,50 @@ def plan_sync(app: App, request: SyncRequest) -> SyncPlan | ItemsPlan:
 
 
 def run_sync(app: App, request: SyncRequest, on_progress: OnProgress) -> SyncOutcome:
-    """Sync projects and poll Bluesky, or refresh named items; a failing part does not stop the others."""
+    """Sync projects and poll Bluesky, or refresh named items; a failing part does not stop the others.
+
+    With a limit of requests, the outcome says what it left for the next sync.
+    """
+    if not request.is_limited:
+        return _run_sync(app, request, on_progress)
+    from tidelore.http.limits import RequestAllowance
+
+    allowance = RequestAllowance(request.max_requests, request.reserve_rate_limit)
+    outcome = _run_sync(replace(app, allowance=allowance), request, on_progress)
+    answer = outcome.answer
+    if isinstance(answer, RefreshedItems):
+        return outcome
+    lists = [] if isinstance(answer, PollRun) else [f"{one.project} {one.surface}" for one in answer.scopes if one.left]
+    polled = answer.polled.bluesky if answer.polled is not UNSET else UNSET
+    refusals = allowance.refusals
+    budget = SyncBudget(
+        max_requests=request.max_requests,
+        reserve_rate_limit=request.reserve_rate_limit,
+        requests=allowance.sent,
+        spent=[f"{origin}: {error.message}" for origin, error in refusals.items()],
+        lists_left=lists,
+        accounts_left=polled.left if isinstance(polled, PolledAccounts) else 0,
+    )
+    error = outcome.error
+    if error is None and (lists or refusals):
+        error = _spent(budget, next(iter(refusals.values()), None))
+    return replace(outcome, answer=replace(answer, budget=budget), error=error)
+
+
+def _spent(budget: SyncBudget, refusal: BudgetSpent | None) -> BudgetSpent:
+    """Return the error of a sync that used up its requests."""
+    parts = [f"{len(budget.lists_left):,} lists"] if budget.lists_left else []
+    parts += [f"{budget.accounts_left:,} accounts"] if budget.accounts_left else []
+    why = "the requests of --max-requests are used up" if refusal is None else refusal.message
+    return BudgetSpent(
+        f"{why}; not read to the end: {' and '.join(parts) or 'a part of the verification'}; the rest is stored",
+        fix="run `lore sync` again: it continues there",
+        reason="budget",
+        requests=budget.requests,
+    )
+
+
+def _run_sync(app: App, request: SyncRequest, on_progress: OnProgress) -> SyncOutcome:
     asked, flags = _read_request(request)
     left_out = request.left_out(app.config)
     polled = [] if request.names_items or request.project else _polled_sources(app)
@@ -209,7 +279,8 @@ def run_sync(app: App, request: SyncRequest, on_progress: OnProgress) -> SyncOut
         run, error, _ = _mirror_projects(selective, request, left_out, on_progress)
         return SyncOutcome(answer=run, error=error)
     accounts = [name for name in polled if name == "bluesky"]
-    polls, errors, failed = _run_polls(app, request, accounts, left_out, on_progress)
+    with _half_for(app, _mirrors(app.config)):
+        polls, errors, failed = _run_polls(app, request, accounts, left_out, on_progress)
     if not _mirrors(app.config):
         made = compute_embeddings(app)[0] if "bluesky" in polled and "embed" not in left_out else None
         app.note_synced()
@@ -233,6 +304,21 @@ def run_sync(app: App, request: SyncRequest, on_progress: OnProgress) -> SyncOut
     found = [*([] if error is None else [error]), *errors[:1]]
     combined = _combined(found) if accounts else next(iter(found), None)
     return SyncOutcome(answer=replace(run, polled=polls), error=combined, failed=failed)
+
+
+@contextmanager
+def _half_for(app: App, others: bool) -> Iterator[None]:  # noqa: FBT001
+    """Leave half of the requests to what comes after the block, if there is anything."""
+    allowance = app.allowance
+    if allowance is None or allowance.max_requests is None or not others:
+        yield
+        return
+    whole = allowance.max_requests
+    allowance.max_requests = (whole + 1) // 2
+    try:
+        yield
+    finally:
+        allowance.max_requests = whole
 
 
 def ingest(
@@ -344,6 +430,7 @@ def _mirror_projects(
         wait_seconds=request.wait,
         statuses="status" not in left_out,
         documents="docs" not in left_out,
+        allowance=app.allowance,
     )
     work = sync(app, wanted, embedding="embed" not in left_out, on_progress=on_progress, feedback=feedback)
     report, made = run_until_signalled(work)
@@ -355,6 +442,7 @@ def _mirror_projects(
         embeddings=None if made is None else embed_counts(made),
         stage_timings_ms={name: round(seconds * 1000) for name, seconds in report.stage_seconds.items()},
         polled=UNSET,
+        budget=UNSET,
     )
     return run, run_verdict(report.scopes, report.scrubbed), report
 

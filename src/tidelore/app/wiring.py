@@ -25,6 +25,7 @@ from tidelore.store.work.service_records import paused_until, save_pause
 if TYPE_CHECKING:
     from tidelore.feedback.consumer import FeedbackConsumer
     from tidelore.feedback.report import RepoReport
+    from tidelore.http.limits import RequestAllowance
     from tidelore.http.response import RequestMetric
     from tidelore.http.transport import Transport
     from tidelore.sources.ports import ProjectSource, Wiring
@@ -85,6 +86,8 @@ class App(Struct, frozen=True):
     `insists`: whether the end of a run is recorded however long the database is unreachable, as a service does.
     `patience`: shared by all its connections, for a program that must be able to stop while they wait.
     `on_reading`: called with the end of the last successful sync whenever the local copy is read.
+    `on_left_out`: called with the number of texts that a lockdown leaves out.
+    `allowance`: limits the requests of a run to all sources together.
     """
 
     config: Config
@@ -97,6 +100,8 @@ class App(Struct, frozen=True):
     insists: bool = False
     patience: Patience | None = None
     on_reading: Callable[[int | None], None] = lambda _synced_at: None
+    on_left_out: Callable[[int], None] = lambda _texts: None
+    allowance: RequestAllowance | None = None
 
     @property
     def address(self) -> str:
@@ -142,7 +147,9 @@ class App(Struct, frozen=True):
 
         patience = self.patience_seconds if patience_seconds is None else min(patience_seconds, self.patience_seconds)
         pauses = StoredPauses(self.open_store, self.clock)
-        return Wiring(self.config, self.clock, self.environ, on_request, self.transport, patience, pauses)
+        return Wiring(
+            self.config, self.clock, self.environ, on_request, self.transport, patience, pauses, self.allowance
+        )
 
 
 def run_until_signalled(work: Coroutine[Any, Any, T], fate: str = "everything fetched so far is stored") -> T:

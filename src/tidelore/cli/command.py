@@ -20,8 +20,25 @@ if TYPE_CHECKING:
     from tidelore.app.reading.refreshing import Freshness
 
 GROUPS = frozenset(
-    {"accounts", "cursors", "export", "feedback", "hooks", "list", "poll", "show", "sources", "stream", "sync-runs"}
+    {
+        "accounts",
+        "cursors",
+        "export",
+        "feedback",
+        "hooks",
+        "list",
+        "poll",
+        "searches",
+        "show",
+        "sources",
+        "stream",
+        "sync-runs",
+    }
 )
+
+
+_OWN_SUBCOMMANDS = {"sync-runs": "show", "sources": "accept", "searches": "remove"}
+"""The subcommands of groups that can also be called by themselves."""
 
 
 class Choices:
@@ -46,10 +63,16 @@ class Choices:
         self.started = SystemClock().monotonic()
         self.synced_at: int | None = None
         self.freshness: Freshness | None = None
+        self.lockdown = False
+        self.left_out: int | None = None
 
     def note_synced(self, synced_at: int | None) -> None:
         """Remember the end of the last successful sync, for `meta.synced_at`."""
         self.synced_at = synced_at
+
+    def note_left_out(self, texts: int) -> None:
+        """Count the texts that a lockdown left out, for `meta.lockdown`."""
+        self.left_out = (self.left_out or 0) + texts
 
 
 class Invocation:
@@ -61,8 +84,18 @@ class Invocation:
     def app(self) -> App:
         """Return the application with its settings."""
         choices = self.choices
+        settings = load_settings(choices.config)
+        if choices.lockdown and not settings.lockdown:
+            from msgspec.structs import replace
+
+            settings = replace(settings, lockdown=True)
         return App(
-            load_settings(choices.config), os.environ, db=choices.db, seam=choices.seam, on_reading=choices.note_synced
+            settings,
+            os.environ,
+            db=choices.db,
+            seam=choices.seam,
+            on_reading=choices.note_synced,
+            on_left_out=choices.note_left_out,
         )
 
     def logged_app(self) -> App:
@@ -116,6 +149,17 @@ def global_options() -> list[click.Parameter]:
 
 def _flag(names: str, target: str, text: str) -> click.Option:
     return click.Option(names.split("/"), is_flag=True, expose_value=False, callback=_set(target), help=text)
+
+
+def lockdown_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option of commands that can leave out the text of people without write access."""
+    return click.option(
+        "--lockdown",
+        is_flag=True,
+        expose_value=False,
+        callback=_set("lockdown"),
+        help="Leave out text of people without write access.",
+    )(function)
 
 
 def freshness_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -197,7 +241,7 @@ def command_path(argv: Sequence[str]) -> str:
             skip = True
         elif not word.startswith("-"):
             # These groups can be called without a subcommand, so the next word may be the value of an option.
-            if (words != ["sync-runs"] or word == "show") and (words != ["sources"] or word == "accept"):
+            if not words or words[0] not in _OWN_SUBCOMMANDS or word == _OWN_SUBCOMMANDS[words[0]]:
                 words.append(word)
             if words[0] not in GROUPS or (len(words) > 1 and words != ["feedback", "blocked"]):
                 break

@@ -49,6 +49,7 @@ COMMANDS = {
     "list": ("tidelore.cli.lists:list_command", "List issues, merge requests, topics or posts."),
     "show": ("tidelore.cli.show:show_command", "Show one issue, merge request, topic or post."),
     "search": ("tidelore.cli.search:search_command", "Search issues, merge requests, discussions and posts."),
+    "searches": ("tidelore.cli.reading.searches:searches_command", "List saved searches."),
     "threads": (
         "tidelore.cli.reading.threads:threads_command",
         "List review threads and discussions, newest note first.",

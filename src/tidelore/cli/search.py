@@ -20,9 +20,11 @@ from tidelore.app.searching import (
     find_similar,
     search,
 )
-from tidelore.cli.command import LoreCommand, invocation_of
+from tidelore.app.wiring import App
+from tidelore.cli.command import LoreCommand, invocation_of, lockdown_option
 from tidelore.cli.output.render import Output, ago, choose_fields, only_fields, open_page, plural
 from tidelore.cli.output.table import line_columns
+from tidelore.core.errors import UserError
 from tidelore.core.text import one_line, shorten, width
 
 _STEP = "  "
@@ -58,7 +60,7 @@ def _thread(thread: FoundThread, columns: int) -> Iterator[str]:
         yield _STEP + click.style(shorten(title, columns - len(_STEP)), bold=True)
     if thread.snippet:
         yield _STEP + _highlighted(thread.snippet, thread.highlights, columns - len(_STEP))
-    facts = f"{_STEP}{thread.state}, {ago(thread.updated_at)}"
+    facts = f"{_STEP}{'new, ' if thread.new else ''}{thread.state}, {ago(thread.updated_at)}"
     if thread.further:
         facts += f", {plural(thread.further, 'further hit')}"
     link = one_line(thread.web_url or "")
@@ -158,8 +160,12 @@ def _narrowing(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("-n", "--limit", type=click.IntRange(1, 100), default=10, help="Number of threads to show.")
 @click.option("--after", metavar="TOKEN", help="Continue after the page that returned this `data.next`.")
 @click.option("--max-tokens", type=click.IntRange(256), help="With --robot: limit the answer to this number of tokens.")
+@lockdown_option
 @click.option("--explain", is_flag=True, help="Explain the ranking.")
 @click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON.")
+@click.option("--save", metavar="NAME", help="Save the query with its filters under this name.")
+@click.option("--saved", metavar="NAME", help="Run the search saved under this name, and mark new results.")
+@click.option("--new", "only_new", is_flag=True, help="With --saved: show only new results.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.option("--open", "in_browser", is_flag=True, help="Open the first item in the browser.")
 @click.pass_context
@@ -168,16 +174,16 @@ def search_command(ctx: click.Context, /, words: tuple[str, ...], **wanted: Any)
 
     QUERY is words, "quoted phrases", -excluded words and filters such as label:bug or since:7d. By default, matches by
     words and by meaning.
+
+    `--save NAME` saves a search; `--saved NAME` runs it again and marks results that were not among the first 100 of
+    the last time. `lore searches` lists the saved ones.
     """
     invocation = invocation_of(ctx)
     invocation.choices.robot |= wanted.pop("as_json")
     robot, in_browser = invocation.choices.robot, wanted.pop("in_browser")
     chosen = choose_fields(wanted.pop("fields"), FoundThread)
     budget = wanted.pop("max_tokens")
-    page = search(
-        invocation.app(),
-        SearchQuestion(text=" ".join(words), fields=chosen, max_tokens=budget if robot else None, **wanted),
-    )
+    page = _run(invocation.app(), " ".join(words), wanted, fields=chosen, max_tokens=budget if robot else None)
     if in_browser:
         open_page(page.items[0].web_url if page.items else None)
     if robot:
@@ -186,6 +192,22 @@ def search_command(ctx: click.Context, /, words: tuple[str, ...], **wanted: Any)
     if page.notice and not invocation.choices.quiet:
         click.echo(f"note: {page.notice}", err=True)
     return Output(page, result_lines(page))
+
+
+def _run(app: App, text: str, wanted: dict[str, Any], **limits: Any) -> SearchPage:
+    """Search, save the search if that is wanted, or run a saved one."""
+    name, saved, only_new = wanted.pop("save"), wanted.pop("saved"), wanted.pop("only_new")
+    if only_new and saved is None:
+        raise UserError("--new belongs to --saved", fix="add --saved NAME, or leave --new out")
+    if name is None and saved is None:
+        return search(app, SearchQuestion(text=text, **wanted, **limits))
+    from tidelore.app.reading.saved_searches import run_saved, save
+
+    if saved is None:
+        return save(app, name, SearchQuestion(text=text, **wanted, **limits))
+    if text or name is not None or wanted["after"] is not None:
+        raise UserError("--saved takes no query, --save or --after", fix=f"use `lore search --saved {saved}`")
+    return run_saved(app, saved, SearchQuestion(text="", limit=wanted["limit"], **limits), only_new=only_new)
 
 
 @click.command("similar", cls=LoreCommand, example="lore similar 'group/project!12'", answer=SimilarThreads)

@@ -26,6 +26,7 @@ from tidelore.cli.command import (
     freshness_options,
     global_options,
     invocation_of,
+    lockdown_option,
     refresh_first,
 )
 from tidelore.cli.output.posts import post_lines
@@ -47,6 +48,7 @@ _MAX_TOKENS = click.option(
 )
 @click.argument("reference", metavar="REF")
 @_MAX_TOKENS
+@lockdown_option
 @click.option("--fields", metavar="A,B", help="Only these fields in JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.option("--open", "in_browser", is_flag=True, help="Also open it in the browser.")
@@ -80,6 +82,7 @@ def post_command(
 @click.option("-p", "--project", metavar="PATH", help="Project (path or unambiguous ending).")
 @click.option("--skip", type=click.IntRange(0), default=0, help="Leave out the first comments (see `data.next`).")
 @_MAX_TOKENS
+@lockdown_option
 @click.option("--fields", metavar="A,B", help="Only these fields in JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.option("--open", "in_browser", is_flag=True, help="Also open it in the browser.")
@@ -137,6 +140,7 @@ def _shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "--skip", type=click.IntRange(0), default=0, help="Leave out the newest discussions (see `data.next`)."
         ),
         _MAX_TOKENS,
+        lockdown_option,
         freshness_options,
         click.option("--notes", "last", type=click.IntRange(0), metavar="N", help="Show only the last N discussions."),
         click.option("--fields", metavar="A,B", help="Only these fields in JSON."),

@@ -17,6 +17,7 @@ from tidelore.app.syncing import (
     ItemsPlan,
     PollRun,
     Polls,
+    SyncBudget,
     SyncOutcome,
     SyncPlan,
     SyncRequest,
@@ -79,6 +80,15 @@ from tidelore.cli.output.runs import (
 @click.option("--no-status", is_flag=True, help="Skip issue statuses.")
 @click.option("--no-docs", is_flag=True, help="Do not update search documents; a later run will.")
 @click.option("--no-embed", is_flag=True, help="Do not compute embeddings; a later run will.")
+@click.option(
+    "--max-requests", type=click.IntRange(1), metavar="N", help="Send at most N requests; the next run continues."
+)
+@click.option(
+    "--reserve-rate-limit",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Stop requests to a server when N requests are left of its rate limit.",
+)
 @click.option("--dry-run", is_flag=True, help="Print what would be done, without lock, database or network.")
 @click.pass_context
 def sync_command(ctx: click.Context, /, **wanted: Any) -> Output:
@@ -91,6 +101,9 @@ def sync_command(ctx: click.Context, /, **wanted: Any) -> Output:
 
     With --issue and --mr, refreshes only the named items (at most 100). If one of them cannot be fetched, nothing is
     stored.
+
+    With --max-requests or --reserve-rate-limit, stops when the requests are used up, says what is left and exits with
+    5; the next run continues there.
     """
     invocation = invocation_of(ctx)
     request = SyncRequest(**wanted)
@@ -106,6 +119,17 @@ def _outcome_lines(outcome: SyncOutcome, request: SyncRequest) -> list[str]:
     answer = outcome.answer
     if isinstance(answer, RefreshedItems):
         return surgical_lines(answer, request.retry_failed)
+    return [*_run_lines(answer, outcome), *(_budget_lines(answer.budget) if answer.budget is not UNSET else [])]
+
+
+def _budget_lines(budget: SyncBudget) -> list[str]:
+    lines = [f"Sent {plural(budget.requests, 'request')}."]
+    lines += [f"  stopped: {reason}" for reason in budget.spent]
+    lines += [f"  left: {name}" for name in budget.lists_left]
+    return [*lines, f"  left: {plural(budget.accounts_left, 'account')}"] if budget.accounts_left else lines
+
+
+def _run_lines(answer: SyncRun | PollRun, outcome: SyncOutcome) -> list[str]:
     lines = _poll_lines(answer.polled, outcome.failed) if answer.polled is not UNSET else []
     if isinstance(answer, SyncRun):
         return [*lines, *([""] if lines else []), *sync_lines(answer)]

@@ -20,6 +20,8 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from tidelore.core.config_checks import (
+    Association,
+    VariablePattern,
     allowed_users,
     check_allowed_users,
     check_app,
@@ -39,8 +41,6 @@ PageSize = Annotated[int, Meta(ge=1, le=100)]
 Name = Annotated[str, Meta(min_length=1)]
 # Rejects tokens entered by mistake: GitHub tokens are also valid variable names.
 Variable = Annotated[str, Meta(pattern=r"^(?!gh[a-z]_|github_pat_)([A-Za-z_][A-Za-z0-9_]*)?$")]
-# A variable name; with a star at the end, every name with that prefix.
-VariablePattern = Annotated[str, Meta(pattern=r"^(?!gh[a-z]_|github_pat_)[A-Za-z_][A-Za-z0-9_]*\*?$")]
 ALLOWED_USERS = ("@owner", "@member", "@collaborator")
 HANDLER_ENV = ("PATH", "HOME", "LANG", "TERM", "LORE_*")
 
@@ -381,6 +381,8 @@ class Config(Section, frozen=True):
     """The whole configuration, with defaults filled in. `others` are the hosts of all forges that have no field."""
 
     default_project: str = ""
+    lockdown: bool = False
+    trusted_associations: tuple[Association, ...] = ("OWNER", "MEMBER", "COLLABORATOR")
     storage: Storage = field(default_factory=Storage)
     http: Http = field(default_factory=Http)
     sync: Sync = field(default_factory=Sync)

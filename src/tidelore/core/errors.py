@@ -12,6 +12,7 @@ can help. The tree branches by who has to act:
     ├── RemoteError                    exit 1   a remote system failed
     │   ├── RemoteTransient            exit 1   a retry can help
     │   │   ├── RateLimited            exit 5
+    │   │   │   └── BudgetSpent        exit 5   the requests given to a run are used up
     │   │   └── QueryLimited           exit 5
     │   └── RemotePermanent            exit 1   a retry cannot help
     │       ├── CredentialsRejected    exit 4
@@ -159,6 +160,12 @@ class RateLimited(RemoteTransient):
 
     code = "RATE_LIMITED"
     exit_code = 5
+
+
+class BudgetSpent(RateLimited):
+    """The run has used up the requests it was given; the next run continues where it stopped."""
+
+    code = "BUDGET_SPENT"
 
 
 class QueryLimited(RemoteTransient):

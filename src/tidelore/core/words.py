@@ -37,6 +37,16 @@ class _Patterns(NamedTuple):
 
 
 @cache
+def decision_words() -> re.Pattern[str]:
+    """Return the pattern of words that tell of a decision."""
+    return re.compile(
+        r"\b(decid\w*|decision|agreed?|consensus|conclusion|concluded?|let'?s (?:go|use|do|keep|take)|we(?:'ll| will)|"
+        r"go(?:ing)? with|settled|chose|chosen|instead of|won'?t|must not|approved?|rejected|ship it|final\w*)\b",
+        re.IGNORECASE,
+    )
+
+
+@cache
 def _patterns() -> _Patterns:
     return _Patterns(
         unspaced=re.compile(f"[{_UNSPACED}]"),

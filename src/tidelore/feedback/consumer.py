@@ -335,6 +335,8 @@ class FeedbackConsumer:
         following = list_tracked(self._database, project_id=project.id, statuses=(AWAITING, BLOCKED))
         issues = followed_issues.followed_issues(self._database, project.id)
         if not following and not issues and not found.has_rule and not found.settings.operations_issue:
+            if self._config.lockdown:
+                await self._refresh_members(session, found)
             return
         # Created before the snapshot, because answers planned during the run are signed with it.
         signing_secret(self._database, self._clock.now_ms())

@@ -36,13 +36,10 @@ from tidelore.store.work.events import (
     TokenSeen,
 )
 from tidelore.store.work.followed_issues import FollowupRow, IssueCursor
+from tidelore.store.work.project_members import OWNER_LEVEL, WRITER_LEVEL
 from tidelore.store.work.tracked_pull_requests import TERMINAL
 
 IgnoreReason = Literal["not_allowed", "bot", "deleted_account"]
-
-
-OWNER_LEVEL, WRITER_LEVEL = 50, 30
-"""GitLab's access levels: owners, and developers, who may write to the repository."""
 
 
 def why_ignored(record: CommentRecord, context: Context) -> IgnoreReason | None:

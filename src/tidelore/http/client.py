@@ -21,10 +21,17 @@ import msgspec
 
 from tidelore import __version__
 from tidelore.core.clock import Clock, SystemClock
-from tidelore.core.errors import CredentialsMissing, QueryLimited, RemoteError, RemotePermanent, RemoteTransient
+from tidelore.core.errors import (
+    BudgetSpent,
+    CredentialsMissing,
+    QueryLimited,
+    RemoteError,
+    RemotePermanent,
+    RemoteTransient,
+)
 from tidelore.core.redaction import redact
 from tidelore.http.failures import FailureRules, excerpt, outcome_of
-from tidelore.http.limits import Governor, backoff_seconds, parse_http_date
+from tidelore.http.limits import Governor, RequestAllowance, backoff_seconds, parse_http_date
 from tidelore.http.pagination import Origin, Params
 from tidelore.http.response import Outcome, RequestMetric, Response, decode
 from tidelore.http.transport import (
@@ -175,6 +182,7 @@ class HttpClient:
         max_wait_seconds: float = 300.0,
         paused_until: int | None = None,
         on_pause: Callable[[int], None] | None = None,
+        allowance: RequestAllowance | None = None,
         failures: FailureRules | None = None,
         clock: Clock | None = None,
         on_request: Callable[[RequestMetric], None] | None = None,
@@ -186,8 +194,7 @@ class HttpClient:
         self._clean = partial(redact, secrets=(token,) if token else ())
         self._origin = Origin(base_url, self._clean)
         self._headers = HeaderSet(self._origin.host, user_agent, headers, token, auth)
-        self._max_retries = max_retries
-        self._backoff_seconds = retry_backoff_seconds
+        self._max_retries, self._backoff_seconds = max_retries, retry_backoff_seconds
         self._max_bytes = max_response_bytes
         self._clock = clock or SystemClock()
         self._name, self._on_request, self._roll = name, on_request, roll
@@ -195,7 +202,7 @@ class HttpClient:
         self._slots = slots or asyncio.Semaphore(max_concurrency)
         self.governor = Governor(
             *(self._clock, str(self._origin), rate_limit_rps, max_wait_seconds, paused_until, on_pause),
-            unexplained_wait_seconds=self._failures.unexplained_wait_seconds,
+            *(self._failures.unexplained_wait_seconds, allowance),
         )
         self._owned = transport is None
         self._transport = transport or open_transport(
@@ -380,7 +387,7 @@ class HttpClient:
                 named = failure.retry_after_seconds
                 final = is_overload(failure) and not call.retry_overload
                 # The limit for queries does not delay the requests of the client, so a retry would not wait for it.
-                final = final or isinstance(failure, QueryLimited)
+                final = final or isinstance(failure, QueryLimited | BudgetSpent)
                 if final or attempt > self._max_retries or (named is not None and self.governor.too_long(named)):
                     failure.details["attempts"] = attempt
                     raise
@@ -406,7 +413,7 @@ class HttpClient:
     async def _once(self, call: Call[T], url: Address, attempt: int) -> tuple[T, Response] | Response:
         """Send one request and report it, also if it fails. A response without a value is a redirect."""
         async with self._slots:
-            await self.governor.admit()
+            await self.governor.admit(query=call.method == "POST" and not call.writes)
             started = self._clock.monotonic()
             status: int | None = None
             received = 0
@@ -433,6 +440,7 @@ class HttpClient:
                 outcome = outcome_of(error)
                 raise
             finally:
+                self.governor.release(answered=status is not None)
                 self._report(call, url, status, started, received, attempt, outcome)
 
     def _accept(self, call: Call[T], url: Address, answer: RawResponse) -> Response:

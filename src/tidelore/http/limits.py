@@ -15,7 +15,7 @@ from email.utils import parsedate_to_datetime
 from typing import Literal
 
 from tidelore.core.clock import Clock
-from tidelore.core.errors import CredentialsRejected, RateLimited, RemoteError, RemoteTransient
+from tidelore.core.errors import BudgetSpent, CredentialsRejected, RateLimited, RemoteError, RemoteTransient
 
 _MOST_DIGITS = 12
 
@@ -143,6 +143,39 @@ def classify_limit(
     return Verdict(0.0, "none", limited)
 
 
+class RequestAllowance:
+    """The requests that a run may send: at most `max_requests`, and `reserve` of each rate limit are left to others.
+
+    Requests are counted before they are sent, so that concurrent ones cannot exceed it. `refusals` are by origin.
+    """
+
+    def __init__(self, max_requests: int | None = None, reserve: int | None = None) -> None:
+        self.max_requests = max_requests
+        self.reserve = reserve
+        self.sent = 0
+        self.refusals: dict[str, BudgetSpent] = {}
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether no more requests may be sent to any server."""
+        return self.max_requests is not None and self.sent >= self.max_requests
+
+    def take(self, origin: str, left: int | None) -> None:
+        """Count a request, or raise BudgetSpent. `left`: what the rate limit of the server allows, if that is known."""
+        if self.is_spent:
+            raise self._refuse(origin, "the requests of --max-requests are used up")
+        if self.reserve is not None and left is not None and left <= self.reserve:
+            said = f"{left:,} requests are left of the rate limit, and --reserve-rate-limit keeps {self.reserve:,}"
+            raise self._refuse(origin, said)
+        self.sent += 1
+
+    def _refuse(self, origin: str, message: str) -> BudgetSpent:
+        fix = "run the command again: it continues there"
+        error = BudgetSpent(message, fix=fix, url=origin or None, reason="budget")
+        self.refusals.setdefault(origin, error)
+        return error
+
+
 class Governor:
     """Delays the requests of one client: by the server's limits, and by a fixed rate if one is configured."""
 
@@ -155,7 +188,12 @@ class Governor:
         paused_until: int | None = None,
         on_pause: Callable[[int], None] | None = None,
         unexplained_wait_seconds: float = SECONDARY_WAIT_SECONDS,
+        allowance: RequestAllowance | None = None,
     ) -> None:
+        self._allowance = allowance
+        self._in_flight = 0
+        self._queries_left: int | None = None
+        self._least: int | None = None
         self._clock = clock
         self._origin = origin
         self._max_wait_seconds = max_wait_seconds
@@ -188,8 +226,34 @@ class Governor:
         """Return whether a wait is longer than `max_wait_seconds`."""
         return seconds > self._max_wait_seconds
 
-    async def admit(self) -> None:
-        """Wait until a request may be sent; raise RateLimited if the wait would be too long."""
+    async def admit(self, *, query: bool = False) -> None:
+        """Wait until a request may be sent; raise RateLimited if the wait would be too long, or no request is left.
+
+        A request that was admitted must be given back with `release` after its response. `query`: one of GraphQL.
+        """
+        await self._admit()
+        if self._allowance is not None:
+            self._allowance.take(self._origin, self._left(query=query))
+        self._in_flight += 1
+
+    def release(self, *, answered: bool) -> None:
+        """Say that an admitted request has ended, with a response or without."""
+        self._in_flight -= 1
+        if not answered:
+            self._spend_unseen()
+
+    def _spend_unseen(self) -> None:
+        """Count a request against the limit although its response did not say what is left."""
+        self._least = None if self._least is None else self._least - 1
+
+    def _left(self, *, query: bool) -> int | None:
+        """Return how many requests the server still allows, those in flight deducted; None if that is unknown."""
+        remaining = self._queries_left if query and self._queries_left is not None else self._least
+        reset_at = self.budget.reset_at
+        is_over = reset_at is not None and reset_at <= self._clock.now_ms()
+        return None if remaining is None or is_over else remaining - self._in_flight
+
+    async def _admit(self) -> None:
         # The server may set a limit while a request waits for its slot; then it has to wait again.
         while True:
             await self._wait_for_server()
@@ -224,7 +288,14 @@ class Governor:
         budget = read_budget(headers, measured_ms)
         self.skew_ms = measured_ms - self._clock.now_ms()
         if budget.remaining is not None:
+            # Responses arrive in any order, and within a window the lowest number is the newest.
+            is_known = self._least is not None and budget.reset_at == self.reset_at
+            self._least = min(budget.remaining, self._least or 0) if is_known else budget.remaining
             self.remaining, self.reset_at, self.allowed = budget.remaining, budget.reset_at, budget.allowed
+        elif _counts_queries(headers):
+            self._queries_left = _read_budget(headers, measured_ms).remaining
+        else:
+            self._spend_unseen()
         verdict = classify_limit(
             status, headers, body, budget, measured_ms, self._strikes, self._unexplained_wait_seconds
         )

@@ -106,7 +106,8 @@ async def _call(
     app: App, tool: LoreTool, arguments: dict[str, Any], context: ServerRequestContext[dict[str, Any]]
 ) -> types.CallToolResult:
     synced: list[int | None] = []
-    own = msgspec.structs.replace(app, on_reading=synced.append)
+    left_out: list[int] = []
+    own = msgspec.structs.replace(app, on_reading=synced.append, on_left_out=left_out.append)
     try:
         wanted = msgspec.convert(arguments, tool.arguments)
         answer = await _answer(tool, own, wanted, context)
@@ -119,6 +120,8 @@ async def _call(
     known = next((at for at in reversed(synced) if at is not None), None)
     if known is not None:
         data["synced_at"] = format_instant(known)
+    if left_out:
+        data["lockdown"] = {"left_out": sum(left_out)}
     text = msgspec.json.encode(data).decode()
     return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=data)
 
@@ -167,11 +170,14 @@ async def _read_resource(app: App, uri: str) -> types.ReadResourceResult:
     if not uri.startswith(_RESOURCE):
         raise MCPError(types.INVALID_PARAMS, f"no such resource: {uri}; use {_RESOURCE}REF")
     wanted = ShowArguments(ref=unquote(uri.removeprefix(_RESOURCE)), whole=True, max_tokens=_RESOURCE_TOKENS)
+    left_out: list[int] = []
+    own = msgspec.structs.replace(app, on_left_out=left_out.append)
     try:
-        answer = await asyncio.to_thread(partial(show_any, app, wanted))
+        answer = await asyncio.to_thread(partial(show_any, own, wanted))
     except TideloreError as error:
         raise MCPError(types.INVALID_PARAMS, f"{error.message}; {error.fix or ''}") from None
-    text = msgspec.json.encode(structured(answer)).decode()
+    data = structured(answer) | ({"lockdown": {"left_out": sum(left_out)}} if left_out else {})
+    text = msgspec.json.encode(data).decode()
     return types.ReadResourceResult(
         contents=[types.TextResourceContents(uri=uri, mime_type="application/json", text=text)]
     )

@@ -16,8 +16,9 @@ from tidelore.core.errors import UserError
 from tidelore.core.words import is_unspaced, split_scripts
 from tidelore.search.fuse import RANK_CONSTANT, Ranking
 from tidelore.search.lexical import DEPTH, LexicalFinding, rank_lexical
+from tidelore.search.passages import best_passage
 from tidelore.search.query import FIELDS, Query
-from tidelore.search.results import Snippet, ThreadGroup, ThreadResult, fuse_by_thread, make_result, read_snippet
+from tidelore.search.results import ThreadGroup, ThreadResult, fuse_by_thread, make_result, read_snippet
 from tidelore.store.database.port import Database
 from tidelore.store.reading.found_documents import (
     Readiness,
@@ -32,6 +33,8 @@ from tidelore.store.reading.fulltext import CLOSING, OPENING, DocumentFilter, Te
 SearchMode = Literal["hybrid", "lexical", "semantic"]
 MODES: tuple[SearchMode, ...] = get_args(SearchMode)
 _OPENING_LENGTH = 240
+_LOOKED_THROUGH = 4000
+"""The beginning of a document, in characters, in which a passage is looked for if no word of the query marks one."""
 
 
 class SearchRequest(Struct, frozen=True, kw_only=True):
@@ -169,16 +172,19 @@ def _mark_runs(database: Database, terms: Sequence[Term], marked: dict[int, str]
 
 
 def _read(database: Database, query: Query, page: list[ThreadGroup]) -> list[ThreadResult]:
-    ids = [group.best.id for group in page]
+    ids = [row_id for group in page for row_id in (group.best.id, *group.next_best)]
     rows = read_documents(database, ids)
-    marked = full_text(database).snippets(query.terms, ids)
+    marked = full_text(database).marked(query.terms, ids)
     if any(is_unspaced(term.text) for term in query.terms):
         marked = _mark_runs(database, query.terms, marked)
-    # Documents found by identifier or meaning have no highlighted words: show their beginning.
-    marked |= read_openings(database, [row_id for row_id in ids if row_id not in marked], _OPENING_LENGTH)
-    shown = {row_id: read_snippet(text) for row_id, text in marked.items()}
-    return [
-        make_result(group, rows[group.best.id], shown.get(group.best.id, Snippet()))
-        for group in page
-        if group.best.id in rows
-    ]
+    # Documents found by identifier or meaning have no highlighted words: their passage is near the beginning.
+    marked |= read_openings(database, [row_id for row_id in ids if row_id not in marked], _LOOKED_THROUGH)
+    passages = {row_id: best_passage(text) for row_id, text in marked.items() if row_id in rows}
+    results = []
+    for group in (group for group in page if group.best.id in rows):
+        chosen = group.best.id
+        for row_id in group.next_best:
+            if row_id in passages and passages[row_id].rank > passages[chosen].rank:
+                chosen = row_id
+        results.append(make_result(group, rows[chosen], read_snippet(passages[chosen].text)))
+    return results

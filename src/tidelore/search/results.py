@@ -21,6 +21,8 @@ from tidelore.store.reading.fulltext import CLOSING, OPENING
 _MARKS = re.compile(f"([{OPENING}{CLOSING}])")
 _LONGEST_SNIPPET = 600
 _BEFORE_HIT = 200
+_NEXT_BEST = 4
+"""How many further documents of a thread are considered for its passage."""
 _TYPES = {"issue": "issue", "merge_request": "mr", "discussion": "discussion", "topic": "topic", "post": "post"}
 
 
@@ -32,13 +34,14 @@ class Snippet(Struct, frozen=True):
 
 
 class ThreadGroup(Struct, frozen=True):
-    """The matching documents of one thread: the best one, and the number of others.
+    """The matching documents of one thread: the best one, the number of others, and the best of these (`next_best`).
 
     If rankings were fused by thread, the score and ranks of `best` are those of the thread.
     """
 
     best: Fused
     further: int
+    next_best: tuple[int, ...] = ()
 
 
 class ThreadResult(Struct, frozen=True):
@@ -60,6 +63,7 @@ class ThreadResult(Struct, frozen=True):
     further: int
     score: float
     ranks: dict[str, int]
+    document_id: int
 
 
 def group_by_thread(fused: Sequence[Fused], threads: Mapping[int, ThreadKey]) -> list[ThreadGroup]:
@@ -69,7 +73,11 @@ def group_by_thread(fused: Sequence[Fused], threads: Mapping[int, ThreadKey]) ->
         key = threads.get(entry.id)
         if key is not None:
             before = found.get(key)
-            found[key] = ThreadGroup(entry, 0) if before is None else ThreadGroup(before.best, before.further + 1)
+            if before is None:
+                found[key] = ThreadGroup(entry, 0)
+            else:
+                next_best = (*before.next_best, entry.id)[:_NEXT_BEST]
+                found[key] = ThreadGroup(before.best, before.further + 1, next_best)
     return list(found.values())
 
 
@@ -85,9 +93,9 @@ def fuse_by_thread(
     groups = group_by_thread(_raised(fuse(rankings, k), complete, bonus), threads)
     led = {threads[group.best.id]: group for group in groups}
     leads = {document: led[key].best.id for document, key in threads.items() if key in led}
-    further = {group.best.id: group.further for group in groups}
+    others = {group.best.id: (group.further, group.next_best) for group in groups}
     by_thread = _raised(fuse([stand_in(ranking, leads) for ranking in rankings], k), complete, bonus)
-    return [ThreadGroup(entry, further[entry.id]) for entry in by_thread]
+    return [ThreadGroup(entry, *others[entry.id]) for entry in by_thread]
 
 
 def _raised(fused: Sequence[Fused], complete: Set[int], bonus: float) -> list[Fused]:
@@ -156,4 +164,5 @@ def make_result(group: ThreadGroup, row: DocumentRow, snippet: Snippet) -> Threa
         further=group.further,
         score=round(group.best.score, 6),
         ranks=group.best.ranks,
+        document_id=row.id,
     )

@@ -26,6 +26,7 @@ from tidelore.core.model import (
     TopicRecord,
 )
 from tidelore.engine.ports import Lister, Pages, Parent
+from tidelore.http.limits import RequestAllowance
 from tidelore.http.response import RequestMetric, Response
 from tidelore.http.transport import Transport
 
@@ -282,6 +283,7 @@ class Wiring(Struct, frozen=True):
     transport: Transport | None = None
     patience_seconds: float = 300.0
     pauses: PauseBook | None = None
+    allowance: RequestAllowance | None = None
 
     def paused_until(self, source: str) -> int | None:
         """Return until when a source asked an earlier process to pause, or None."""
@@ -315,6 +317,7 @@ class Wiring(Struct, frozen=True):
             max_wait_seconds=self.patience_seconds,
             paused_until=self.paused_until(name),
             on_pause=partial(self.keep_pause, name),
+            allowance=self.allowance,
             name=name,
             clock=self.clock,
             on_request=self.on_request,

@@ -18,6 +18,7 @@ from msgspec import Struct, field
 
 from tidelore.core.concurrency import for_each
 from tidelore.core.errors import (
+    BudgetSpent,
     RateLimited,
     RemoteError,
     RemotePermanent,
@@ -307,6 +308,11 @@ class PollCycle:
                     self._servers.refused(server, error)
             else:
                 self._fail(account, report, None, error)
+        except BudgetSpent as error:
+            # What was read is stored, and the account stays due.
+            self._servers.out[server] = error
+            self._report.left += 1
+            return
         except RemoteError as error:
             self._fail(account, report, server, error)
         else:

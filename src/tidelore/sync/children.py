@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from tidelore.core.concurrency import gather
 from tidelore.core.config import Sync, sync_settings
-from tidelore.core.errors import CredentialsRejected, QueryLimited, RateLimited, RemoteError
+from tidelore.core.errors import BudgetSpent, CredentialsRejected, QueryLimited, RateLimited, RemoteError
 from tidelore.core.model import ChildRecord, Scope, StatusRecord
 from tidelore.core.progress import OnProgress, Progress, silent
 from tidelore.engine.child_sync import ChildSync, ChildTally
@@ -92,7 +92,8 @@ async def sync_children(
                 await _project(session, target, report, kinds, stopped, on_progress, failed_since, is_over)
             except (CredentialsRejected, RateLimited) as error:
                 stopped[target.source.name] = error
-                report.error = error
+                report.children_left |= isinstance(error, BudgetSpent)
+                report.error = None if isinstance(error, BudgetSpent) else error
 
     ready = [(target, report) for target, report in pairs if report.home is not None and report.error is None]
     await gather(one(target, report) for target, report in ready)
@@ -481,6 +482,8 @@ class StatusStage:
 
     def _conclude(self, project: _StatusProject) -> None:
         error, child = self._refusal(project), project.child
-        if error is not None and child.due > child.tally.fetched:
+        if isinstance(error, BudgetSpent):
+            project.report.children_left = True
+        elif error is not None and child.due > child.tally.fetched:
             child.tally.failed = child.due - child.tally.fetched
             project.report.warnings.append(f"failed to fetch issue statuses: {error.message}")

@@ -63,21 +63,22 @@ def never() -> bool:
 
 
 class TimeSlice:
-    """The time limit of one run, starting now."""
+    """The time limit of one run, starting now. `is_spent`: whether the run has used up its requests."""
 
-    def __init__(self, clock: Clock, seconds: float | None) -> None:
+    def __init__(self, clock: Clock, seconds: float | None, is_spent: IsOver = never) -> None:
         self._clock = clock
+        self._is_spent = is_spent
         self._seconds = seconds
         self._began = clock.monotonic()
 
     def begin(self, stage: Stage) -> IsOver:
         """Start a stage and return a function that says whether it must stop making requests."""
         if self._seconds is None:
-            return never
+            return self._is_spent
         clock, began = self._clock, self._clock.monotonic()
         # A slow response in the previous stage does not shorten the share of this one.
         ends = max(self._began + self._seconds * _ENDS[stage], began + self._seconds * PARTS[stage])
-        return lambda: clock.monotonic() >= ends
+        return lambda: clock.monotonic() >= ends or self._is_spent()
 
 
 class TimeIsUp(Exception):

@@ -13,9 +13,10 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from tidelore.core.errors import PartialSuccess, RemoteError, TideloreError
+from tidelore.core.errors import BudgetSpent, PartialSuccess, RemoteError, TideloreError
 from tidelore.core.progress import DocumentReport, EmbedReport, OnProgress, Progress
 from tidelore.engine.intake import Tally
+from tidelore.http.limits import RequestAllowance
 from tidelore.store.mirror.cursors import last_polled
 from tidelore.store.work.runs import LEFT_OFF
 from tidelore.store.work.session import Session, Workshop, open_session
@@ -32,7 +33,7 @@ from tidelore.sync.children import (
     unread_feeds,
 )
 from tidelore.sync.ingest import in_turn, ingest
-from tidelore.sync.lists import IsOver, TimeSlice
+from tidelore.sync.lists import IsOver, TimeSlice, never
 from tidelore.sync.projects import ListTarget
 from tidelore.sync.report import (
     MakeDocuments,
@@ -50,10 +51,11 @@ from tidelore.sync.verification import candidate, scrub_budget, verify
 class MirrorRequest(Struct, frozen=True):
     """Options of a sync. Without `walk` only verification is done.
 
-    `seconds`: after how long to stop making requests. With it, lists are read in the order of `turns`, the id of the
-    run in which each list last had a turn: the least recent first. With `scan`, the comments of all followed threads
-    are read from the beginning. `announced` are items, by project and kind, whose comments are read although their
-    lists show no change; a run that has it (even empty) reads only a part, so the copy does not count as up to date.
+    `seconds`: after how long to stop making requests; `allowance`: how many it may make. With one of them, lists are
+    read in the order of `turns`, the id of the run in which each list last had a turn: the least recent first. With
+    `scan`, the comments of all followed threads are read from the beginning. `announced` are items, by project and
+    kind, whose comments are read although their lists show no change; a run that has it (even empty) reads only a part,
+    so the copy does not count as up to date.
     """
 
     resources: tuple[str, ...]
@@ -69,6 +71,7 @@ class MirrorRequest(Struct, frozen=True):
     seconds: float | None = None
     turns: Mapping[ScopeKey, int] = MappingProxyType({})
     announced: AnnouncedItems | None = None
+    allowance: RequestAllowance | None = None
 
 
 Embed = Callable[[EmbedReport, OnProgress], Awaitable[None]]
@@ -94,11 +97,13 @@ async def mirror(
         report = RunReport(session.run.id, taken_over=session.lease.taken_as, crashed_runs=session.crashed_runs)
         session.consumer = consumer
         on_progress = also_to_ledger(session, on_progress, lambda: count.total)
-        time = TimeSlice(shop.clock, request.seconds)
+        allowance = request.allowance
+        time = TimeSlice(shop.clock, request.seconds, never if allowance is None else lambda: allowance.is_spent)
         make_early = make_documents if request.documents else None
         targets = await _read(session, targets, request, count, report, on_progress, time, make_early, consumer)
         report.requests = session.counters.requests = count.total
         report.asked, report.budgets = dict(count.of_source), dict(count.budgets)
+        _postpone(report)
         _set_outcome(session, report)
         if report.unfinished:
             session.run.set_note("; ".join(filter(None, (_left_off(request), note))))
@@ -117,7 +122,15 @@ async def mirror(
 
 
 def _left_off(request: MirrorRequest) -> str:
-    return f"{LEFT_OFF} after {request.seconds:g} s; the next run continues there"
+    after = f"after {request.seconds:g} s" if request.seconds is not None else "with its requests used up"
+    return f"{LEFT_OFF} {after}; the next run continues there"
+
+
+def _postpone(report: RunReport) -> None:
+    """Let lists for which no request was left count as left, not as failed."""
+    for scope in (*report.scopes, *report.scrubbed):
+        if isinstance(scope.error, BudgetSpent):
+            scope.error, scope.list_left = None, True
 
 
 def _set_outcome(session: Session, report: RunReport) -> None:
@@ -165,7 +178,7 @@ async def _read(
 ) -> Sequence[ListTarget]:
     """Run the stages that make requests to the forge; return the lists in the order in which they were read."""
     shop = session.shop
-    if request.seconds is not None:
+    if request.seconds is not None or request.allowance is not None:
         targets = in_turn(targets, request.turns, last_polled(shop.database, {one.source.name for one in targets}))
     statuses = StatusStage(session, on_progress, wanted=request.statuses)
     began_at = shop.clock.now_ms()
@@ -182,6 +195,7 @@ async def _read(
                 is_over=time.begin("ingest"),
                 consumer=consumer,
             )
+        _postpone(report)
         pairs = list(zip(targets, report.scopes, strict=True))
         unread = unread_feeds(pairs)
         await _children(session, pairs, report, on_progress, time.begin("dependents"), make_early, request.announced)

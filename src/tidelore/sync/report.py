@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct, field
 
 from tidelore.core.errors import (
+    BudgetSpent,
     CredentialsRejected,
     PartialSuccess,
     RateLimited,
@@ -344,6 +345,8 @@ def poll_verdict(report: PollReport) -> TideloreError | None:
         *(account.error for account in failed if account.error is not None),
         *report.unresolved.values(),
     ]
+    # A server for which no request was left has not failed.
+    errors = [error for error in errors if not isinstance(error, BudgetSpent)]
     if not errors:
         return None
     if report.accounts == report.failed and len({type(error) for error in errors}) == 1:

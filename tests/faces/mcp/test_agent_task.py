@@ -54,6 +54,8 @@ def test_the_decision_and_what_waits_are_found_with_three_calls_and_2000_tokens(
 
         found = await ask("search", query=words, limit=3, max_tokens=500)
         assert found["items"][0]["reference"] == reference  # type: ignore[index]
+        # The passage holds the answer where one note decides, so that `show` is often not needed.
+        assert reference == f"{HUB}#5" or said in found["items"][0]["snippet"]  # type: ignore[index]
         shown = await ask("show", ref=reference, max_tokens=900)
         assert said in json.dumps(shown, ensure_ascii=False)
         waiting = await ask("threads", ref=reference, waiting_on="me", max_tokens=500)

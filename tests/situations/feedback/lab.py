@@ -48,6 +48,7 @@ class Lab:
     world: World = field(default_factory=World)
     host: dict[str, Any] = field(default_factory=dict)
     per_page: int = 100
+    settings: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.lab.create_project(PROJECT)
@@ -67,6 +68,7 @@ class Lab:
                 "http": {"max_retries": 0, "per_page": self.per_page},
                 "sync": {"heartbeat_interval_seconds": NEVER_SECONDS, "scrub_share": 0.0},
                 "gitlab": [host | self.host],
+                **self.settings,
             }
         )
         transport = WorldTransport(self.world)

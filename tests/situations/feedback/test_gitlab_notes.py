@@ -147,6 +147,15 @@ def test_only_notes_of_members_who_may_write_count_by_default(lab: Lab) -> None:
     assert lab.world.requests["GET /projects/:id/members/all"] == 2
 
 
+def test_with_lockdown_the_members_are_read_although_nothing_is_followed(sqlite_address: str) -> None:
+    for lockdown, stored in ((False, []), (True, [("guest", 10), ("mira", 50), ("robin", 30)])):
+        lab = Lab(sqlite_address, settings={"lockdown": lockdown})
+        lab.open()
+        lab.poll()
+        found = lab.read("SELECT username, access_level FROM project_members ORDER BY username")
+        assert (found, lab.world.requests["GET /projects/:id/members/all"]) == (stored, int(lockdown))
+
+
 def test_a_refused_list_of_members_is_reported_and_asked_for_again_a_day_later(lab: Lab) -> None:
     lab.world.advance(86_400)
     lab.world.faults.add("status", "GET /projects/:id/members/all", status=403)

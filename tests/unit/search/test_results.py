@@ -62,7 +62,7 @@ def test_a_thread_is_ranked_by_its_best_document_and_counts_the_others() -> None
     fused = [Fused(number, 1 / number, {}) for number in (1, 2, 3, 4)]
     here, there = ThreadKey("issue", 1), ThreadKey("merge_request", 1)
     groups = group_by_thread(fused, {1: here, 2: there, 4: here})
-    assert groups == [ThreadGroup(fused[0], 1), ThreadGroup(fused[1], 0)]
+    assert groups == [ThreadGroup(fused[0], 1, (4,)), ThreadGroup(fused[1], 0)]
 
 
 def test_matches_in_two_documents_of_a_thread_add_up_for_that_thread() -> None:

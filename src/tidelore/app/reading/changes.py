@@ -15,8 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.app.answers import Instant, answer_tokens, fitting, instant, means
+from tidelore.app.reading.lockdown import Lockdown, find_lockdown
 from tidelore.app.reading.own_logins import own_logins
-from tidelore.app.reading.threads import ListedThread, ThreadQuestion, list_threads
+from tidelore.app.reading.threads import ListedThread, RequestedReview, ThreadQuestion, list_threads
 from tidelore.app.wiring import App
 from tidelore.core.errors import UserError
 from tidelore.core.references import parse_since, sign_of
@@ -117,8 +118,12 @@ class Digest(Struct, frozen=True, kw_only=True):
     items: Annotated[list[ChangedItem], means("changed issues, merge requests and topics")]
     total: Annotated[int, means("number of changed items")]
     next: Annotated[str | None, means("the token for `lore changes --after` that lists older changes, or null")]
-    waiting: Annotated[list[ListedThread], means("threads that wait for you, the newest first, at most five")]
+    review_requests: Annotated[
+        list[RequestedReview], means("merge requests that wait for your review, the newest first, at most 10")
+    ]
+    waiting: Annotated[list[ListedThread], means("threads that wait for you, the most urgent first, at most five")]
     waiting_total: Annotated[int | None, means("number of threads that wait for you; null if your login is unknown")]
+    waiting_notice: Annotated[str | None, means("how many of them are not shown, and the call that shows them")]
     cursor: Annotated[str, means("the value for --since of `lore changes` that lists what changed after this answer")]
 
 
@@ -134,7 +139,7 @@ def list_changes(app: App, question: ChangeQuestion) -> ChangePage:
         project = match_project(database, question.project).id if question.project else None
         keys, total = _keys(database, window, project, question.limit + 1)
         page = keys[: question.limit]
-        items = _items(database, page, window)
+        items = _items(database, page, window, find_lockdown(app, database))
     return _page(items, page, window, total, is_last=len(keys) <= question.limit, max_tokens=question.max_tokens)
 
 
@@ -209,7 +214,9 @@ def _keys(database: Database, window: _Window, project: int | None, limit: int) 
     return below[:limit], len(found)
 
 
-def _items(database: Database, keys: Sequence[ChangeKey], window: _Window) -> list[ChangedItem]:
+def _items(
+    database: Database, keys: Sequence[ChangeKey], window: _Window, lockdown: Lockdown | None
+) -> list[ChangedItem]:
     rows: dict[tuple[str, int], ChangedRow] = {}
     notes: dict[tuple[str, int], list[NewNote]] = {}
     by_time = {"since_ms": window.since_at} if window.since is None else {"stored_after": window.since_at}
@@ -220,10 +227,15 @@ def _items(database: Database, keys: Sequence[ChangeKey], window: _Window) -> li
             if kind != "post":
                 found = new_notes(database, kind, ids, **by_time)
                 notes |= {(kind, row_id): said for row_id, said in found.items()}
-    return [_item(key, rows[key.type, key.id], notes.get((key.type, key.id), []), window) for key in keys]
+    return [_item(key, rows[key.type, key.id], notes.get((key.type, key.id), []), window, lockdown) for key in keys]
 
 
-def _item(key: ChangeKey, row: ChangedRow, notes: Sequence[NewNote], window: _Window) -> ChangedItem:
+def _item(
+    key: ChangeKey, row: ChangedRow, notes: Sequence[NewNote], window: _Window, lockdown: Lockdown | None
+) -> ChangedItem:
+    total = len(notes)
+    if lockdown is not None:
+        row, notes = lockdown.changed(row, notes)
     title, _ = excerpt(row.title, _QUOTED)
     return ChangedItem(
         reference=_reference(key.type, row),
@@ -234,7 +246,7 @@ def _item(key: ChangeKey, row: ChangedRow, notes: Sequence[NewNote], window: _Wi
         author=row.author,
         updated_at=instant(row.updated_at),
         stored_at=instant(key.changed_at),
-        new_notes=len(notes),
+        new_notes=total,
         notes=[_note(note) for note in notes[-_MOST_NOTES:]],
         web_url=row.web_url,
     )
@@ -282,7 +294,9 @@ def read_digest(app: App, since: str, project: str | None = None, limit: int = 5
         items=page.items,
         total=page.total,
         next=page.next,
+        review_requests=[] if waiting is None else waiting.review_requests,
         waiting=[] if waiting is None else waiting.items,
         waiting_total=None if waiting is None else waiting.total,
+        waiting_notice=None if waiting is None else waiting.notice,
         cursor=page.cursor,
     )

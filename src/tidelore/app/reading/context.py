@@ -14,6 +14,7 @@ from typing import Annotated, Any, NamedTuple
 from msgspec import Struct
 
 from tidelore.app.answers import ENVELOPE_TOKENS, Instant, answer_tokens, instant, means
+from tidelore.app.reading.lockdown import Lockdown, find_lockdown
 from tidelore.app.reading.referring import find_thread, parse_any
 from tidelore.app.reading.threads import ITEM_KINDS, ListedThread, listed_thread
 from tidelore.app.showing import ShownIssue, ShownItem, ShownMergeRequest, ShownNote, read_item, read_shown_topic
@@ -21,6 +22,7 @@ from tidelore.app.wiring import App
 from tidelore.core.errors import UserError
 from tidelore.core.references import Kind, read_reference, sign_of
 from tidelore.core.text import excerpt
+from tidelore.core.words import decision_words
 from tidelore.store.database.port import Database
 from tidelore.store.reading.item_events import LinkedRow, find_numbered, read_events
 from tidelore.store.reading.threads import ThreadFilter, find_threads, read_threads_page
@@ -29,11 +31,6 @@ DEFAULT_TOKENS = 2000
 _QUOTED = 600
 """The longest quotation of a note, in characters."""
 _MOST_MENTIONS = 30
-_DECISION = re.compile(
-    r"\b(decid\w*|decision|agreed?|consensus|conclusion|concluded?|let'?s (?:go|use|do|keep|take)|we(?:'ll| will)|"
-    r"go(?:ing)? with|settled|chose|chosen|instead of|won'?t|must not|approved?|rejected|ship it|final\w*)\b",
-    re.IGNORECASE,
-)
 _MENTION = re.compile(r"(?<![\w/&])((?:[\w.-]+/)*[\w.-]+)?([#!])(\d{1,9})\b|https?://[^\s<>()\"']+", re.ASCII)
 _INSIDERS = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
 
@@ -136,24 +133,27 @@ def read_context(app: App, question: ContextQuestion) -> Context:
                 fix=f"use `lore show post '{question.reference}'`",
                 reference=question.reference,
             )
-        longest = max(question.max_tokens, 200)
+        longest, lockdown = max(question.max_tokens, 200), find_lockdown(app, database)
         if found.type == "topic":
-            material = _topic_material(database, found.id, longest)
+            material = _topic_material(database, found.id, longest, lockdown)
         else:
-            material = item_material(database, ITEM_KINDS[found.type], found.id, longest)
+            material = item_material(database, ITEM_KINDS[found.type], found.id, longest, lockdown)
     return _fit(material, question.max_tokens)
 
 
-def item_material(database: Database, kind: Kind, row_id: int, longest: int) -> Material:
+def item_material(
+    database: Database, kind: Kind, row_id: int, longest: int, lockdown: Lockdown | None = None
+) -> Material:
     """Return everything that could be said about an issue or merge request; its description at most `longest`."""
-    shown = read_item(database, kind, row_id, system=True)
+    shown = read_item(database, kind, row_id, system=True, lockdown=lockdown)
     marks = find_threads(database, ThreadFilter(item=(kind, row_id), unresolved=True))
-    threads = [listed_thread(mark, row) for mark, row in read_threads_page(database, marks)]
+    read = read_threads_page(database, marks)
+    threads = [listed_thread(mark, row if lockdown is None else lockdown.listed(row)) for mark, row in read]
     return Material(
         item=_item(shown, kind, longest),
         notes=_decisive(shown),
         threads=threads,
-        linked=_linked(database, shown),
+        linked=_linked(database, shown, lockdown),
         files=[file.new_path for file in shown.files] if isinstance(shown, ShownMergeRequest) else [],
         events=[
             ContextEvent(
@@ -190,8 +190,8 @@ def _item(shown: ShownIssue | ShownMergeRequest, kind: Kind, longest: int) -> Co
     )
 
 
-def _topic_material(database: Database, row_id: int, longest: int) -> Material:
-    topic = read_shown_topic(database, row_id)
+def _topic_material(database: Database, row_id: int, longest: int, lockdown: Lockdown | None) -> Material:
+    topic = read_shown_topic(database, row_id, lockdown)
     body, is_cut = excerpt(topic.body or "", longest)
     item = ContextItem(
         reference=topic.reference,
@@ -219,7 +219,7 @@ def _topic_material(database: Database, row_id: int, longest: int) -> Material:
         if why or comment.created_at == newest
     ]
     texts = [topic.body or "", *(comment.body for comment in topic.thread)]
-    linked = _mentioned(database, texts, topic.project, {topic.reference})
+    linked = _mentioned(database, texts, topic.project, {topic.reference}, lockdown)
     return Material(item, notes, [], linked, [], [], is_fresh=True)
 
 
@@ -252,7 +252,7 @@ def _said_by_state(note: ShownNote) -> str | None:
 
 def _rank(body: str, association: str | None, why: str | None) -> tuple[int, str | None]:
     """Return how decisive a text is, and why; None if it decides nothing."""
-    decides = len(_DECISION.findall(body[:4000]))
+    decides = len(decision_words().findall(body[:4000]))
     rank = {"answer": 6, "changes requested": 4, "approved": 4, "resolved": 3}.get(why or "", 0)
     rank += min(decides, 3) * 2 + (1 if association in _INSIDERS else 0)
     if why is None and decides:
@@ -266,10 +266,10 @@ def _context_note(author: str | None, at: int, place: str | None, why: str, body
     return ContextNote(author=author, at=Instant(at), place=place, why=why, body=text, truncated=shortened)
 
 
-def _linked(database: Database, shown: ShownIssue | ShownMergeRequest) -> list[LinkedItem]:
+def _linked(database: Database, shown: ShownIssue | ShownMergeRequest, lockdown: Lockdown | None) -> list[LinkedItem]:
     found: list[LinkedItem] = []
     if isinstance(shown, ShownMergeRequest):
-        found += [_closing(database, "closes", one.reference or one.key, one.title) for one in shown.closes_issues]
+        found += [_closing(database, one.reference or one.key, one.title, lockdown) for one in shown.closes_issues]
     else:
         sign = sign_of("mr", shown.reference)
         found += [
@@ -277,17 +277,25 @@ def _linked(database: Database, shown: ShownIssue | ShownMergeRequest) -> list[L
         ]
     known = {shown.reference or "", *(one.reference for one in found)}
     bodies = [note.body for thread in shown.discussions for note in thread.notes]
-    return [*found, *_mentioned(database, [shown.description or "", *bodies], shown.project, known)]
+    return [*found, *_mentioned(database, [shown.description or "", *bodies], shown.project, known, lockdown)]
 
 
-def _closing(database: Database, relation: str, reference: str, title: str | None) -> LinkedItem:
+def _closing(database: Database, reference: str, title: str | None, lockdown: Lockdown | None) -> LinkedItem:
     path, _, number = reference.rpartition("#")
     stored = find_numbered(database, path, int(number)) if number.isdecimal() and path else []
     issue = next((row for row in stored if row.kind == "issue"), None)
-    return LinkedItem(relation, reference, issue.title if issue else title, issue.state if issue else None)
+    if issue is None:
+        return LinkedItem("closes", reference, title, None)
+    return LinkedItem("closes", reference, _title(issue, lockdown), issue.state)
 
 
-def _mentioned(database: Database, texts: Sequence[str], project: str, known: set[str]) -> list[LinkedItem]:
+def _title(row: LinkedRow, lockdown: Lockdown | None) -> str:
+    return row.title if lockdown is None else lockdown.title(row.project_id, row.author, row.association, row.title)
+
+
+def _mentioned(
+    database: Database, texts: Sequence[str], project: str, known: set[str], lockdown: Lockdown | None
+) -> list[LinkedItem]:
     """Return the stored items that texts mention, in the order of their mention."""
     wanted: dict[tuple[str, str, int], None] = {}
     for text in texts:
@@ -300,8 +308,8 @@ def _mentioned(database: Database, texts: Sequence[str], project: str, known: se
         for row in find_numbered(database, path, number):
             reference = _reference_of(row)
             # On GitHub # names merge requests and topics too, which then are written with # as well.
-            if reference not in known and (sign in reference or not sign):
-                found.setdefault(reference, LinkedItem("mentions", reference, row.title, row.state))
+            if reference not in known and reference not in found and (sign in reference or not sign):
+                found[reference] = LinkedItem("mentions", reference, _title(row, lockdown), row.state)
     return list(found.values())
 
 

@@ -6,12 +6,13 @@ Reads the local database only. Replying and resolving are separate use-cases.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.app.answers import Instant, answer_tokens, fitting, instant, means, page_token, parse_page_token
+from tidelore.app.reading.lockdown import Lockdown, find_lockdown
 from tidelore.app.reading.own_logins import own_logins, require_logins
 from tidelore.app.reading.referring import find_thread, parse_any
 from tidelore.app.wiring import App
@@ -21,10 +22,12 @@ from tidelore.core.text import excerpt
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.projects import match_project
 from tidelore.store.reading.threads import (
+    ReviewRequest,
     ThreadFilter,
     ThreadMark,
     ThreadNote,
     ThreadRow,
+    find_review_requests,
     find_threads,
     read_threads_page,
 )
@@ -33,6 +36,20 @@ EXCERPT = 400
 """The longest quotation of a note in a list, in characters."""
 ITEM_KINDS: dict[str, Kind] = {"issue": "issue", "merge_request": "mr"}
 Waiting = Literal["me", "others"]
+Reason = Literal["review thread", "mention", "reply", "own item"]
+REASONS: tuple[Reason, ...] = get_args(Reason)
+"""Why a thread waits for us, the most urgent first."""
+SHOWN, SHOWN_WAITING = 20, 10
+"""How many threads are listed if nothing is said: fewer of those that wait for us, because they are read every day."""
+MOST_REQUESTS = 10
+_NOUNS = {
+    "review thread": ("unresolved review thread", "unresolved review threads"),
+    "mention": ("mention", "mentions"),
+    "reply": ("reply to you", "replies to you"),
+    "own item": ("comment on your own item", "comments on your own items"),
+}
+_STALE_MS = 30 * 86_400_000
+"""After this time without a note, a thread is less urgent than those of the last days."""
 
 
 class ListedThread(Struct, frozen=True, kw_only=True):
@@ -51,6 +68,13 @@ class ListedThread(Struct, frozen=True, kw_only=True):
     waiting_on: Annotated[
         str | None, means("me or others, who has to answer; null if it is neither, or your login is unknown")
     ]
+    why: Annotated[
+        str | None,
+        means(
+            "why it waits for you: review thread (not resolved, on your item or with your notes), mention, reply (to"
+            " you), own item; or null"
+        ),
+    ]
     notes: Annotated[int, means("number of notes, without system notes")]
     started_by: Annotated[str | None, means("author of the first note")]
     started_at: Annotated[Instant, means("when the first note was written")]
@@ -67,6 +91,16 @@ class ListedThread(Struct, frozen=True, kw_only=True):
         return self.path if self.path is None or self.line is None else f"{self.path}:{self.line}"
 
 
+class RequestedReview(Struct, frozen=True, kw_only=True):
+    """An open merge request that you are asked to review and wrote nothing in."""
+
+    reference: Annotated[str, means("its full reference")]
+    title: Annotated[str, means("its title", untrusted=True)]
+    author: Annotated[str | None, means("who wrote it")]
+    updated_at: Annotated[Instant, means("when it was last updated")]
+    web_url: Annotated[str | None, means("its address")]
+
+
 class ThreadPage(Struct, frozen=True, kw_only=True):
     """The answer of `lore threads`."""
 
@@ -74,6 +108,12 @@ class ThreadPage(Struct, frozen=True, kw_only=True):
     total: Annotated[int, means("number of matching threads")]
     next: Annotated[str | None, means("the token for --after, or null on the last page")]
     truncated: Annotated[bool, means("whether --max-tokens cut the page short")] = False
+    review_requests: Annotated[
+        list[RequestedReview],
+        means("with --waiting-on me, on the first page: merge requests that wait for your review, at most 10"),
+    ] = []
+    review_requests_total: Annotated[int | None, means("number of these merge requests, or null")] = None
+    notice: Annotated[str | None, means("with --waiting-on me: how many are not shown, and how to see them")] = None
 
 
 class ThreadQuestion(Struct, frozen=True, kw_only=True):
@@ -85,15 +125,20 @@ class ThreadQuestion(Struct, frozen=True, kw_only=True):
     unresolved: bool = False
     mine: bool = False
     waiting_on: Waiting | None = None
-    limit: int = 20
+    limit: int | None = None
     after: str | None = None
     max_tokens: int | None = None
 
+    @property
+    def most(self) -> int:
+        """The number of threads on a page."""
+        return self.limit or (SHOWN_WAITING if self.waiting_on == "me" else SHOWN)
+
 
 def list_threads(app: App, question: ThreadQuestion) -> ThreadPage:
-    """Return one page of threads, the one with the newest note first."""
+    """Return one page of threads, the one with the newest note first; of those that wait for us, by urgency first."""
     meant = None if question.reference is None else parse_any(question.reference)
-    after = None if question.after is None else parse_page_token(question.after)
+    after = None if question.after is None else _parse_token(question.after)
     with app.reading() as database:
         logins = _logins(app, database, question)
         item = None
@@ -101,21 +146,95 @@ def list_threads(app: App, question: ThreadQuestion) -> ThreadPage:
             found = find_thread(database, meant, question.project, app.config.default_project)
             item = _item_of(found.type, found.id, meant.text)
         marks = find_threads(database, _filter(database, question, item, logins))
-        matching = [mark for mark in marks if _matches(mark, question)]
-        page = [mark for mark in matching if after is None or (mark.last_at, mark.last_id) < after][: question.limit]
-        read = read_threads_page(database, page)
+        places = {mark: _place_in(mark, question, app.clock.now_ms()) for mark in marks if _matches(mark, question)}
+        matching = sorted(places, key=places.__getitem__, reverse=True)
+        page = [mark for mark in matching if after is None or places[mark] < after][: question.most]
+        read, lockdown = read_threads_page(database, page), find_lockdown(app, database)
+        if lockdown is not None:
+            read = [(mark, lockdown.listed(row)) for mark, row in read]
+        requests = [] if after is not None else _requests(database, question, item, logins, lockdown)
     threads = [listed_thread(mark, row) for mark, row in read]
-    return _page([mark for mark, _ in read], threads, matching, question)
+    return _page([(mark, places[mark]) for mark, _ in read], threads, matching, question, requests)
+
+
+def _place_in(mark: ThreadMark, question: ThreadQuestion, now_ms: int) -> tuple[int, int, int]:
+    """Return where a thread stands in the list, the greatest first: by urgency if it waits for us, and by time."""
+    if question.waiting_on != "me":
+        return 0, mark.last_at, mark.last_id
+    rank = len(REASONS) - REASONS.index(reason_of(mark))
+    is_recent = rank > 1 and now_ms - mark.last_at < _STALE_MS
+    return rank + (len(REASONS) if is_recent else 0), mark.last_at, mark.last_id
+
+
+def _token(place: tuple[int, int, int]) -> str:
+    urgency, *key = place
+    return f"{urgency}." * bool(urgency) + (page_token((key[0], key[1])) or "")
+
+
+def _parse_token(text: str) -> tuple[int, int, int]:
+    urgency, dot, rest = text.rpartition(".")
+    if dot and not (urgency.isascii() and urgency.isdecimal() and len(urgency) < 3):
+        raise UserError(f"invalid value for --after: {text!r}", fix="use `data.next` of the previous page", after=text)
+    return int(urgency or 0), *parse_page_token(rest)
+
+
+def _requests(
+    database: Database,
+    question: ThreadQuestion,
+    item: tuple[Kind, int] | None,
+    logins: dict[str, str],
+    lockdown: Lockdown | None,
+) -> list[RequestedReview]:
+    if question.waiting_on != "me" or question.unresolved or question.state not in (None, "opened", "all"):
+        return []
+    project = match_project(database, question.project).id if question.project else None
+    rows = find_review_requests(database, logins, project)
+    return [_request(row, lockdown) for row in rows if item is None or item == ("mr", row.id)]
+
+
+def _request(row: ReviewRequest, lockdown: Lockdown | None) -> RequestedReview:
+    title = row.title if lockdown is None else lockdown.title(row.project_id, row.author, row.association, row.title)
+    return RequestedReview(
+        reference=row.references_full or f"{row.project}{sign_of('mr', row.references_short)}{row.iid}",
+        title=title,
+        author=row.author,
+        updated_at=instant(row.updated_at),
+        web_url=row.web_url,
+    )
 
 
 def _page(
-    page: list[ThreadMark], threads: list[ListedThread], matching: list[ThreadMark], question: ThreadQuestion
+    page: list[tuple[ThreadMark, tuple[int, int, int]]],
+    threads: list[ListedThread],
+    matching: list[ThreadMark],
+    question: ThreadQuestion,
+    requests: list[RequestedReview],
 ) -> ThreadPage:
-    empty = ThreadPage(items=[], total=len(matching), next="0" * 24)
+    shown, wanted = requests[:MOST_REQUESTS], question.waiting_on == "me" and question.after is None
+    empty = ThreadPage(
+        items=[],
+        total=len(matching),
+        next="0" * 24,
+        review_requests=shown,
+        review_requests_total=len(requests) if wanted else None,
+        notice="x" * 150 if wanted else None,
+    )
     kept = fitting(threads, question.max_tokens, besides=answer_tokens(empty))
-    is_last = not page or page[kept - 1] is matching[-1]
-    following = None if is_last else page_token((page[kept - 1].last_at, page[kept - 1].last_id))
-    return replace(empty, items=threads[:kept], next=following, truncated=kept < len(threads))
+    is_last = not page or page[kept - 1][0] is matching[-1]
+    following = None if is_last else _token(page[kept - 1][1])
+    notice = _notice(matching, kept, question) if wanted else None
+    return replace(empty, items=threads[:kept], next=following, truncated=kept < len(threads), notice=notice)
+
+
+def _notice(matching: list[ThreadMark], shown: int, question: ThreadQuestion) -> str | None:
+    """Return how many threads that wait for us are not shown, by urgency, and the call that shows them."""
+    left = [reason_of(mark) for mark in matching[shown:]]
+    if not left:
+        return None
+    parts = [f"{count:,} {_NOUNS[reason][count > 1]}" for reason in REASONS if (count := left.count(reason))]
+    narrowed = f" -p {question.project}" if question.project else ""
+    call = f"lore threads --waiting-on me{narrowed} --limit {min(len(matching), 1000)}"
+    return f"{len(left):,} more not shown ({', '.join(parts)}): {call}"
 
 
 def _logins(app: App, database: Database, question: ThreadQuestion) -> dict[str, str]:
@@ -173,6 +292,15 @@ def waiting_on(mark: ThreadMark) -> Waiting | None:
     return "me" if _concerns_us(mark) else None
 
 
+def reason_of(mark: ThreadMark) -> Reason:
+    """Return why a thread waits for us."""
+    if mark.resolvable and mark.resolved != 1 and (mark.is_own_item or mark.has_our_note):
+        return "review thread"
+    if _mentions_us(mark):
+        return "mention"
+    return "reply" if mark.has_our_note else "own item"
+
+
 def listed_thread(mark: ThreadMark, row: ThreadRow) -> ListedThread:
     """Return a thread as it is listed."""
     reference = row.references_full or f"{row.project}{sign_of(row.kind, row.references_short)}{row.iid}"
@@ -191,6 +319,7 @@ def listed_thread(mark: ThreadMark, row: ThreadRow) -> ListedThread:
         state=thread_state(row.resolvable, row.resolved),
         resolved_by=row.resolved_by,
         waiting_on=waiting_on(mark),
+        why=reason_of(mark) if waiting_on(mark) == "me" else None,
         notes=row.notes,
         started_by=row.first.author_username,
         started_at=instant(row.first.created_at),

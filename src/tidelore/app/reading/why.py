@@ -16,6 +16,7 @@ from msgspec import Struct
 from tidelore.app.answers import Instant, answer_tokens, fitting, instant, means
 from tidelore.app.reading.context import ContextItem, ContextNote, item_material
 from tidelore.app.reading.git_checkout import Blame, Checkout, blame, commits_of, find_checkout, merges_of
+from tidelore.app.reading.lockdown import Lockdown, find_lockdown
 from tidelore.app.reading.threads import ListedThread, listed_thread
 from tidelore.app.wiring import App
 from tidelore.core.errors import NotFound, UserError
@@ -77,7 +78,8 @@ def explain_line(app: App, question: WhyQuestion) -> Why:
         for origin in origins:
             found = _find_request(database, checkout, origin.sha, project)
             if found is not None:
-                return _why(database, path, line, origin, found, origins, question.max_tokens)
+                lockdown = find_lockdown(app, database)
+                return _why(database, (path, line), origin, found, origins, question.max_tokens, lockdown)
     shown = origins[0]
     raise NotFound(
         f"no stored merge request belongs to commit {shown.sha[:12]} ({shown.summary})",
@@ -127,19 +129,20 @@ def _find_request(
 
 def _why(
     database: Database,
-    path: str,
-    line: int | None,
+    place: tuple[str, int | None],
     origin: Blame,
     found: tuple[int, str],
     origins: Sequence[Blame],
     max_tokens: int,
+    lockdown: Lockdown | None,
 ) -> Why:
-    row_id, found_by = found
+    (path, line), (row_id, found_by) = place, found
     names = list(dict.fromkeys([path, *(one.path for one in origins)]))
     marks = find_threads(database, ThreadFilter(item=("mr", row_id)))
-    threads = [listed_thread(mark, row) for mark, row in read_threads_page(database, marks)]
+    read = read_threads_page(database, marks)
+    threads = [listed_thread(mark, row if lockdown is None else lockdown.listed(row)) for mark, row in read]
     near = sorted((one for one in threads if one.path in names), key=lambda one: _distance(one, origin.line))
-    material = item_material(database, "mr", row_id, max_tokens)
+    material = item_material(database, "mr", row_id, max_tokens, lockdown)
     notes = material.notes[:_MOST_NOTES]
     commit = WhyCommit(origin.sha, origin.author, instant(origin.at), origin.summary, origin.path, origin.line)
     bare = Why(

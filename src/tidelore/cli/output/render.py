@@ -49,6 +49,9 @@ def render_output(answer: Output, invocation: Invocation, command: str) -> int:
         if not (answer.paged and not choices.plain and _show_in_pager(answer.lines, choices)):
             for line in answer.lines:
                 click.echo(line, color=_color(choices))
+        if choices.left_out is not None:
+            said = f"{plural(choices.left_out, 'text')} of people without write access left out (lockdown)"
+            click.echo(f"note: {said}", err=True)
         if answer.error is not None:
             _print_error(answer.error, choices)
     return 0 if answer.error is None else answer.error.exit_code
@@ -145,6 +148,8 @@ def _meta(choices: Choices, command: str) -> dict[str, Any]:
     age: dict[str, Any] = {} if fresh is None else {"age_seconds": fresh.age_seconds, "refreshed": fresh.refreshed}
     if fresh is not None and fresh.problem:
         age["refresh_error"] = fresh.problem
+    if choices.left_out is not None:
+        age["lockdown"] = {"left_out": choices.left_out}
     return {
         "command": command,
         "version": __version__,

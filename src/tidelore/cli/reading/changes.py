@@ -18,9 +18,10 @@ from tidelore.app.reading.changes import (
     list_changes,
     read_digest,
 )
-from tidelore.cli.command import LoreCommand, invocation_of
+from tidelore.cli.command import LoreCommand, invocation_of, lockdown_option
 from tidelore.cli.output.render import Output, ago, instant, plural
 from tidelore.cli.output.table import line_columns
+from tidelore.cli.reading.threads import request_lines
 from tidelore.core.text import one_line, shorten
 
 _STEP = "  "
@@ -38,6 +39,7 @@ _COLOURS = {"new": "green", "merged": "magenta", "closed": "red", "deleted": "re
 @click.option("-p", "--project", metavar="PATH", help="Only this project (path or unambiguous ending).")
 @click.option("-n", "--limit", type=click.IntRange(1, 1000), default=50, help="Number of items to show.")
 @click.option("--max-tokens", type=click.IntRange(256), help="With --robot: limit the answer to this number of tokens.")
+@lockdown_option
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.pass_context
 def changes_command(ctx: click.Context, /, **wanted: Any) -> Output:
@@ -58,6 +60,7 @@ def changes_command(ctx: click.Context, /, **wanted: Any) -> Output:
 @click.option("--since", metavar="WHEN", default="yesterday", help="Begin at: 12h, 7d, today, yesterday or 2026-03-01.")
 @click.option("-p", "--project", metavar="PATH", help="Only this project (path or unambiguous ending).")
 @click.option("-n", "--limit", type=click.IntRange(1, 1000), default=50, help="Number of items to show.")
+@lockdown_option
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.pass_context
 def digest_command(ctx: click.Context, /, since: str, *, project: str | None, limit: int, as_json: bool) -> Output:
@@ -85,6 +88,7 @@ def _change_lines(page: ChangePage) -> Iterator[str]:
 def digest_lines(found: Digest) -> Iterator[str]:
     """Yield a digest as text, grouped by project."""
     columns = line_columns()
+    yield from _waiting_lines(found, columns)
     yield click.style(f"Since {(instant(found.since) or '')[:16].replace('T', ' ')} UTC", bold=True)
     counts = {name: getattr(found.counts, name) for name in found.counts.__struct_fields__}
     told = [f"{count:,} {name}" for name, count in counts.items() if count and name != "notes"]
@@ -97,14 +101,22 @@ def digest_lines(found: Digest) -> Iterator[str]:
             yield from _item_lines(item, columns, indent=_STEP, short=place)
     if found.next:
         yield f"{_STEP}({found.total - len(found.items):,} more: --limit, or lore changes --after {found.next})"
-    if found.waiting:
-        yield ""
-        yield click.style(f"Waiting for you ({found.waiting_total:,})", bold=True)
+
+
+def _waiting_lines(found: Digest, columns: int) -> Iterator[str]:
+    """Yield what waits for the reader, the most urgent first."""
+    yield from request_lines(found.review_requests, len(found.review_requests), columns)
+    if not found.waiting:
+        return
+    yield click.style(f"Waiting for your answer ({found.waiting_total:,})", bold=True)
     for thread in found.waiting:
         where = f" {thread.place}" if thread.place else ""
         yield _STEP + shorten(one_line(f"{thread.reference}{where}  {thread.title}"), columns - 2)
-        said = f"@{thread.last_by or 'unknown'} {ago(thread.last_at)}: {thread.last or thread.opening}"
+        said = f"{thread.why}, @{thread.last_by or 'unknown'} {ago(thread.last_at)}: {thread.last or thread.opening}"
         yield _STEP * 2 + shorten(one_line(said), columns - 4)
+    if found.waiting_notice:
+        yield f"{_STEP}({found.waiting_notice})"
+    yield ""
 
 
 def _by_place(items: Sequence[ChangedItem]) -> dict[str, list[ChangedItem]]:

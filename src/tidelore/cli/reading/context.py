@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from tidelore.app.reading.context import DEFAULT_TOKENS, Context, ContextQuestion, read_context
-from tidelore.cli.command import LoreCommand, freshness_options, invocation_of, refresh_first
+from tidelore.cli.command import LoreCommand, freshness_options, invocation_of, lockdown_option, refresh_first
 from tidelore.cli.output.conversations import Prose
 from tidelore.cli.output.render import Output, ago, prose_block
 from tidelore.cli.output.table import page_columns
@@ -26,6 +26,7 @@ _STEP = "  "
 @click.option(
     "--max-tokens", type=click.IntRange(256), default=DEFAULT_TOKENS, help="Limit the answer to this number of tokens."
 )
+@lockdown_option
 @freshness_options
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.pass_context

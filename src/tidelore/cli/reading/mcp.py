@@ -9,7 +9,7 @@ import click
 from msgspec import Struct
 
 from tidelore.app.answers import means
-from tidelore.cli.command import LoreCommand, invocation_of
+from tidelore.cli.command import LoreCommand, invocation_of, lockdown_option
 from tidelore.cli.output.render import Output
 from tidelore.core.errors import UserError
 from tidelore.core.extras import require
@@ -29,6 +29,7 @@ class McpServed(Struct, frozen=True):
 @click.option("--http", is_flag=True, help="Serve HTTP on 127.0.0.1 instead of stdin and stdout.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8766, help="With --http: port; 0 chooses a free one.")
 @click.option("--allow-writes", is_flag=True, help="Offer the tool `reply`, which posts replies and resolves threads.")
+@lockdown_option
 @click.pass_context
 def mcp_command(ctx: click.Context, /, *, http: bool, port: int, allow_writes: bool) -> Output:
     """Serve agents over the Model Context Protocol (MCP).

@@ -5,18 +5,24 @@ Reads the local database only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
 
-from tidelore.app.reading.threads import ListedThread, ThreadPage, ThreadQuestion, list_threads
-from tidelore.cli.command import LoreCommand, freshness_options, invocation_of, refresh_first
+from tidelore.app.reading.threads import ListedThread, RequestedReview, ThreadPage, ThreadQuestion, list_threads
+from tidelore.cli.command import LoreCommand, freshness_options, invocation_of, lockdown_option, refresh_first
 from tidelore.cli.output.render import Output, ago, choose_fields, only_fields, open_page, plural, when
 from tidelore.cli.output.table import line_columns, on_terminal, table
 from tidelore.core.text import one_line, shorten
 
 _STEP = "  "
+_WAITS = {
+    "review thread": "waiting on me",
+    "mention": "mentions you",
+    "reply": "reply to you",
+    "own item": "on your item",
+}
 
 
 @click.command("threads", cls=LoreCommand, example="lore threads --waiting-on me", answer=ThreadPage)
@@ -34,9 +40,12 @@ _STEP = "  "
     type=click.Choice(["opened", "closed", "merged", "locked", "all"]),
     help="Only items in this state; without REF, only open ones by default.",
 )
-@click.option("-n", "--limit", type=click.IntRange(1, 1000), default=20, help="Number of threads to show.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1, 1000), help="Number of threads to show: 20, or 10 with --waiting-on me."
+)
 @click.option("--after", metavar="TOKEN", help="Continue after the page that returned this `data.next`.")
 @click.option("--max-tokens", type=click.IntRange(256), help="With --robot: limit the answer to this number of tokens.")
+@lockdown_option
 @freshness_options
 @click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
@@ -47,7 +56,9 @@ def threads_command(ctx: click.Context, /, **wanted: Any) -> Output:
 
     REF is an issue or merge request: a number, '#12', '!12', 'group/project!12' or a URL. Without it, the threads of
     all open items. A thread waits for you if the last note is another person's and you wrote in the thread, own the
-    item (author or assignee) or are mentioned; it waits for others if the last note is yours. Your login is `login` of
+    item (author or assignee) or are mentioned; it waits for others if the last note is yours. Those that wait for you
+    are ordered by urgency: unresolved review threads, mentions, replies to you, comments on your items; merge requests
+    that wait for your review come before them. Your login is `login` of
     the host in the configuration, or what the host reported to `lore doctor`.
     """
     invocation = invocation_of(ctx)
@@ -73,15 +84,29 @@ def thread_lines(page: ThreadPage) -> list[str]:
             for one in page.items
         ]  # fmt: skip
         return table(["LAST", "STATE", "ITEM", "PLACE", "BY", "ID", "TEXT"], rows)
-    if not page.items:
-        return ["Threads: no matches"]
     columns = line_columns()
-    lines = [f"Threads (showing {len(page.items):,} of {page.total:,})"]
+    lines = request_lines(page.review_requests, page.review_requests_total or 0, columns)
+    if not page.items:
+        return [*lines, "Threads: no matches"]
+    lines.append(f"Threads (showing {len(page.items):,} of {page.total:,})")
     for thread in page.items:
         lines += ["", *(line for line in _paragraph(thread, columns))]
-    if page.next:
+    if page.notice:
+        lines += ["", f"({page.notice})"]
+    elif page.next:
         lines += ["", f"(more: --limit, or --after {page.next})"]
     return lines
+
+
+def request_lines(requests: Sequence[RequestedReview], total: int, columns: int) -> list[str]:
+    """Return the merge requests that wait for our review as text, followed by an empty line."""
+    if not requests:
+        return []
+    lines = [click.style(f"Waiting for your review ({total:,})", bold=True)]
+    for one in requests:
+        said = f"{one.reference}  {one.title} (@{one.author or 'unknown'}, {ago(one.updated_at)})"
+        lines.append(_STEP + shorten(one_line(said), columns - len(_STEP)))
+    return [*lines, ""]
 
 
 def _paragraph(thread: ListedThread, columns: int) -> Iterator[str]:
@@ -92,7 +117,7 @@ def _paragraph(thread: ListedThread, columns: int) -> Iterator[str]:
     facts = [
         thread.state or "",
         "outdated" if thread.outdated else "",
-        f"waiting on {thread.waiting_on}" if thread.waiting_on else "",
+        _WAITS[thread.why] if thread.why else f"waiting on {thread.waiting_on}" if thread.waiting_on else "",
         plural(thread.notes, "note"),
         f"last by @{thread.last_by or 'unknown'} {ago(thread.last_at)}",
     ]

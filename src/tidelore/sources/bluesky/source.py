@@ -156,6 +156,7 @@ async def open_bluesky(wiring: Wiring) -> AsyncIterator[BlueskySource]:
             on_request=wiring.on_request,
             transport=wiring.transport,
             name=name,
+            allowance=wiring.allowance,
             paused_until=wiring.paused_until(name) if name else None,
             on_pause=partial(wiring.keep_pause, name) if name else None,
         )

@@ -90,9 +90,10 @@ def changes_by_time(database: Database, since_ms: int, until: int, project_id: i
 
 
 class ChangedRow(Struct, frozen=True):
-    """The facts of a changed item."""
+    """The facts of a changed item. The association of the author is unknown for posts."""
 
     id: int
+    project_id: int | None
     project: str | None
     iid: int | None
     references_full: str | None
@@ -100,6 +101,7 @@ class ChangedRow(Struct, frozen=True):
     title: str
     state: str
     author: str | None
+    association: str | None
     created_at: int
     updated_at: int
     merged_at: int | None
@@ -109,12 +111,12 @@ class ChangedRow(Struct, frozen=True):
 
 
 _COLUMNS = {
-    "issue": "t.references_full, t.references_short, t.title, t.state, t.author_username, t.created_at, t.updated_at,"
-    " NULL, t.closed_at, t.deleted_at, t.web_url",
-    "merge_request": "t.references_full, t.references_short, t.title, t.state, t.author_username, t.created_at,"
-    " t.updated_at, t.merged_at, t.closed_at, t.deleted_at, t.web_url",
-    "topic": "NULL, '#', t.title, t.state, t.author_username, t.created_at, t.updated_at, NULL, t.closed_at,"
-    " t.deleted_at, t.web_url",
+    "issue": "t.references_full, t.references_short, t.title, t.state, t.author_username, t.author_association,"
+    " t.created_at, t.updated_at, NULL, t.closed_at, t.deleted_at, t.web_url",
+    "merge_request": "t.references_full, t.references_short, t.title, t.state, t.author_username,"
+    " t.author_association, t.created_at, t.updated_at, t.merged_at, t.closed_at, t.deleted_at, t.web_url",
+    "topic": "NULL, '#', t.title, t.state, t.author_username, t.author_association, t.created_at, t.updated_at, NULL,"
+    " t.closed_at, t.deleted_at, t.web_url",
 }
 
 
@@ -123,14 +125,15 @@ def read_changed(database: Database, kind: str, ids: Sequence[int]) -> dict[int,
     params = {"ids": database.integers(ids)}
     if kind == "post":
         rows = database.read(
-            "SELECT t.id, NULL, NULL, t.uri, NULL, t.text, t.kind, COALESCE(a.handle, t.author_handle, t.author_did),"
-            " t.created_at, t.sort_at, NULL, NULL, t.deleted_at, t.url FROM posts t"
+            "SELECT t.id, NULL, NULL, NULL, t.uri, NULL, t.text, t.kind,"
+            " COALESCE(a.handle, t.author_handle, t.author_did), NULL, t.created_at, t.sort_at, NULL, NULL,"
+            " t.deleted_at, t.url FROM posts t"
             f" LEFT JOIN accounts a ON a.did = t.author_did WHERE t.id {database.among('ids')}",
             params,
         )
     else:
         rows = database.read(
-            f"SELECT t.id, p.path, t.iid, {_COLUMNS[kind]} FROM {_TABLES[kind]} t"
+            f"SELECT t.id, p.id, p.path, t.iid, {_COLUMNS[kind]} FROM {_TABLES[kind]} t"
             f" JOIN projects p ON p.id = t.project_id WHERE t.id {database.among('ids')}",
             params,
         )
@@ -142,6 +145,7 @@ class NewNote(NamedTuple):
 
     item_id: int
     author: str | None
+    association: str | None
     body: str
     at: int
     path: str | None
@@ -156,7 +160,8 @@ def new_notes(
     if kind == "topic":
         # All comments of a topic are stored with it, so their own times tell which are new.
         rows = database.read(
-            "SELECT n.topic_id, n.author_username, n.body, n.updated_at, NULL, NULL FROM topic_comments n"
+            "SELECT n.topic_id, n.author_username, n.author_association, n.body, n.updated_at, NULL, NULL"
+            " FROM topic_comments n"
             f" WHERE n.topic_id {database.among('ids')} AND n.updated_at >= :since AND n.deleted_at IS NULL"
             " ORDER BY n.updated_at, n.id",
             params,
@@ -166,7 +171,7 @@ def new_notes(
         is_new = "n.updated_at >= :since" if since_ms is not None else "r.fetched_at > :since"
         join = "" if since_ms is not None else " JOIN raw_payloads r ON r.id = n.raw_payload_id"
         rows = database.read(
-            f"SELECT d.{column}, n.author_username, n.body, n.updated_at,"
+            f"SELECT d.{column}, n.author_username, n.author_association, n.body, n.updated_at,"
             " COALESCE(n.position_new_path, n.position_old_path), COALESCE(n.position_new_line, n.position_old_line)"
             f" FROM discussions d JOIN notes n ON n.discussion_id = d.id{join}"
             f" WHERE d.{column} {database.among('ids')} AND n.is_system = 0 AND n.body <> '' AND {is_new}"

@@ -150,6 +150,7 @@ class ParentRow(Struct, frozen=True):
     description: str | None
     state: str
     author_username: str | None
+    author_association: str | None
     milestone_title: str | None
     references_full: str | None
     created_at: int
@@ -255,6 +256,9 @@ class ClosingRequestRow(Struct, frozen=True):
     title: str
     state: str
     web_url: str | None
+    project_id: int
+    author_username: str | None
+    author_association: str | None
 
 
 class Conversation(Struct, frozen=True, kw_only=True):
@@ -262,6 +266,7 @@ class Conversation(Struct, frozen=True, kw_only=True):
 
     parent: IssueRow | MergeRequestRow
     project: str
+    project_id: int
     labels: tuple[str, ...]
     assignees: tuple[str, ...]
     reviewers: tuple[str, ...]
@@ -279,8 +284,8 @@ def read_conversation(database: Database, kind: Kind, parent_id: int) -> Convers
     """Return the conversation of one stored issue or merge request."""
     family = FAMILIES[kind]
     shape = MergeRequestRow if kind == "mr" else IssueRow
-    (source, project, *values) = database.read(
-        f"SELECT p.source, p.path, {_parent_columns(shape)} FROM {family.table} t"
+    (source, project_id, project, *values) = database.read(
+        f"SELECT p.source, p.id, p.path, {_parent_columns(shape)} FROM {family.table} t"
         " JOIN projects p ON p.id = t.project_id WHERE t.id = :id",
         {"id": parent_id, "kind": family.table},
     )[0]
@@ -288,6 +293,7 @@ def read_conversation(database: Database, kind: Kind, parent_id: int) -> Convers
     return Conversation(
         parent=parent,
         project=project,
+        project_id=project_id,
         labels=_labels(database, family, parent_id),
         assignees=_people(database, family, "assignees", parent_id),
         reviewers=_people(database, family, "reviewers", parent_id),
@@ -379,7 +385,8 @@ def _by_place(issue: ClosedIssueRow) -> tuple[str, int, str]:
 def _closed_by(database: Database, source: str, remote_id: int) -> tuple[ClosingRequestRow, ...]:
     """Return the live merge requests that close an issue; remote ids are only unique on the same host."""
     rows = database.read(
-        "SELECT p.path, m.iid, m.title, m.state, m.web_url FROM mr_closes_issues c"
+        "SELECT p.path, m.iid, m.title, m.state, m.web_url, p.id, m.author_username, m.author_association"
+        " FROM mr_closes_issues c"
         " JOIN merge_requests m ON m.id = c.merge_request_id JOIN projects p ON p.id = m.project_id"
         " WHERE c.issue_remote_id = :remote_id AND p.source = :source AND m.deleted_at IS NULL",
         {"remote_id": remote_id, "source": source},

@@ -38,6 +38,16 @@ class DocumentRow(Struct, frozen=True):
     references_short: str | None
 
 
+class DocumentText(NamedTuple):
+    """A text of a document, and who wrote it: a description, a note or a comment."""
+
+    document_id: int
+    project_id: int
+    author: str | None
+    association: str | None
+    body: str
+
+
 class Readiness(NamedTuple):
     """What can be searched: whether there are documents, and how many sources still wait for one."""
 
@@ -89,6 +99,44 @@ def read_passages(database: Database, ids: Sequence[int], part: str, length: int
         {"ids": database.integers(ids), "part": part, "length": length, "before": length // 4},
     )
     return {row_id: f"…{text}" if found_at > length // 4 else text for row_id, found_at, text in rows}
+
+
+_TEXTS = (
+    ("issue", "JOIN issues n ON n.id = d.source_id", "description", "n.id"),
+    ("merge_request", "JOIN merge_requests n ON n.id = d.source_id", "description", "n.id"),
+    ("topic", "JOIN topics n ON n.id = d.source_id", "body", "n.id"),
+    ("topic", "JOIN topic_comments n ON n.topic_id = d.source_id AND n.deleted_at IS NULL", "body", "n.position"),
+    ("discussion", "JOIN notes n ON n.discussion_id = d.source_id AND n.is_system = 0", "body", "n.position, n.id"),
+)
+"""Where the texts of each type of document are: the type, the join, the column with the text, and their order."""
+_TITLES = {"issue": "issues", "merge_request": "merge_requests", "topic": "topics"}
+
+
+def read_document_texts(database: Database, ids: Sequence[int]) -> dict[int, list[DocumentText]]:
+    """Return the texts of documents with their authors, in order; none for posts."""
+    found: dict[int, list[DocumentText]] = {}
+    for kind, join, column, order in _TEXTS:
+        rows = database.read(
+            f"SELECT d.id, d.project_id, n.author_username, n.author_association, n.{column} FROM documents d {join}"
+            f" WHERE d.source_type = '{kind}' AND d.id {database.among('ids')} AND n.{column} <> '' ORDER BY {order}",
+            {"ids": database.integers(ids)},
+        )
+        for row in rows:
+            found.setdefault(row[0], []).append(DocumentText(*row))
+    return found
+
+
+def read_titles_of(database: Database, ids: Sequence[int]) -> dict[int, DocumentText]:
+    """Return the titles of the threads of documents with their authors; none for posts."""
+    found: dict[int, DocumentText] = {}
+    for kind, table in _TITLES.items():
+        rows = database.read(
+            "SELECT d.id, d.project_id, t.author_username, t.author_association, t.title FROM documents d"
+            f" JOIN {table} t ON t.id = d.thread_id WHERE d.thread_type = '{kind}' AND d.id {database.among('ids')}",
+            {"ids": database.integers(ids)},
+        )
+        found |= {row[0]: DocumentText(*row) for row in rows}
+    return found
 
 
 def readiness(database: Database) -> Readiness:

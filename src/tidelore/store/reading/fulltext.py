@@ -87,7 +87,6 @@ def _line(database: Database, column: str, name: str) -> str:
 
 OPENING, CLOSING = "\x02", "\x03"
 """The marks around each hit in a snippet; they hardly ever occur in the texts."""
-SNIPPET_WORDS = 32
 MOST_NAMED = 1_000
 
 
@@ -176,14 +175,14 @@ class FullText(Protocol):
         """Return which of these documents pass a filter and contain none of the excluded terms."""
         ...
 
-    def snippets(self, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, str]:
+    def marked(self, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, str]:
         """Return the best matching part of each document's content, with hits marked."""
         ...
 
 
 # title, content, participants, labels, bigrams
 _SCORE = "bm25(documents_fts, 4.0, 1.0, 2.0, 4.0, 1.0)"
-_SNIPPET = f"snippet(documents_fts, 1, :opening, :closing, '…', {SNIPPET_WORDS})"
+_MARKED = "highlight(documents_fts, 1, :opening, :closing)"
 _INDEXED = re.compile(r"[^%_]{3}")
 _INDEXED_WORD = re.compile(r"[A-Za-z0-9]")
 _ALL = DocumentFilter()
@@ -309,11 +308,11 @@ class SqliteFullText:
         )
         return [row_id for (row_id,) in rows]
 
-    def snippets(self, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, str]:
+    def marked(self, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, str]:
         if not terms:
             return {}
         rows = self._database.read(
-            f"SELECT rowid, {_SNIPPET} FROM documents_fts"
+            f"SELECT rowid, {_MARKED} FROM documents_fts"
             f" WHERE documents_fts MATCH :expression AND rowid {self._database.among('ids')}",
             {
                 "expression": _any(terms),
@@ -471,7 +470,7 @@ def _string(text: str) -> str:
 # participants, content, labels, title: in the proportions of the SQLite weights.
 _WEIGHTS = "'{0.5, 0.25, 1.0, 1.0}'::float4[]"
 _BY_LENGTH = 1
-_HEADLINE = f'StartSel="{OPENING}", StopSel="{CLOSING}", MaxWords={SNIPPET_WORDS}, MinWords={SNIPPET_WORDS // 2}'
+_HEADLINE = f'StartSel="{OPENING}", StopSel="{CLOSING}", HighlightAll=true'
 _LEAST = 1e-6
 
 
@@ -562,7 +561,7 @@ class PostgresFullText:
         )
         return {row_id for (row_id,) in rows}
 
-    def snippets(self, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, str]:
+    def marked(self, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, str]:
         if not terms:
             return {}
         bound = _Bound()

@@ -98,6 +98,9 @@ class LinkedRow(NamedTuple):
     references_short: str | None
     title: str
     state: str
+    project_id: int
+    author: str | None
+    association: str | None
 
 
 def find_numbered(database: Database, path: str, iid: int) -> list[LinkedRow]:
@@ -109,7 +112,8 @@ def find_numbered(database: Database, path: str, iid: int) -> list[LinkedRow]:
         ("topic", "topics", "NULL, NULL"),
     ):
         rows = database.read(
-            f"SELECT p.path, t.iid, {references}, t.title, t.state FROM projects p CROSS JOIN {table} t"
+            f"SELECT p.path, t.iid, {references}, t.title, t.state, p.id, t.author_username,"
+            f" t.author_association FROM projects p CROSS JOIN {table} t"
             " WHERE p.path = :path AND t.project_id = p.id AND t.iid = :iid AND t.deleted_at IS NULL",
             {"path": path, "iid": iid},
         )

@@ -56,6 +56,7 @@ class ThreadNote(Struct, frozen=True):
 
     id: int
     author_username: str | None
+    author_association: str | None
     body: str
     created_at: int
     url: str | None
@@ -69,12 +70,15 @@ class ThreadRow(Struct, frozen=True, kw_only=True):
     """A thread with its item, its first and its last note."""
 
     kind: Kind
+    project_id: int
     project: str
     iid: int
     references_full: str | None
     references_short: str | None
     title: str
     item_state: str
+    item_author: str | None
+    item_association: str | None
     web_url: str | None
     remote_id: str | None
     resolvable: int
@@ -173,6 +177,44 @@ def _our_part(family: Family, login: str, notes: str) -> str:
     )
 
 
+class ReviewRequest(NamedTuple):
+    """An open merge request that we are asked to review and have not answered."""
+
+    id: int
+    project_id: int
+    project: str
+    iid: int
+    references_full: str | None
+    references_short: str | None
+    title: str
+    author: str | None
+    association: str | None
+    updated_at: int
+    web_url: str | None
+
+
+def find_review_requests(
+    database: Database, logins: Mapping[str, str], project_id: int | None = None
+) -> list[ReviewRequest]:
+    """Return the open merge requests that we are asked to review and wrote nothing in, the newest update first."""
+    if not logins:
+        return []
+    family = FAMILIES["mr"]
+    login, params = _login(logins)
+    conditions = _conditions(ThreadFilter(project_id=project_id, state="opened"), params)
+    rows = database.read(
+        "SELECT t.id, p.id, p.path, t.iid, t.references_full, t.references_short, t.title, t.author_username,"
+        f" t.author_association, t.updated_at, t.web_url FROM projects p CROSS JOIN {family.people['reviewers']} r"
+        f" CROSS JOIN {family.table} t WHERE t.id = r.{family.parent_column} AND t.project_id = p.id AND {login} <> ''"
+        f" AND LOWER(r.username) = {login} AND t.draft = 0 AND LOWER(COALESCE(t.author_username, '')) <> {login}"
+        f" AND {conditions} AND NOT EXISTS (SELECT 1 FROM discussions d CROSS JOIN notes n"
+        f" WHERE d.{family.parent_column} = t.id AND n.discussion_id = d.id AND LOWER(n.author_username) = {login})"
+        " ORDER BY t.updated_at DESC, t.id DESC",
+        params,
+    )
+    return [ReviewRequest(*row) for row in rows]
+
+
 def read_threads_page(database: Database, marks: Sequence[ThreadMark]) -> list[tuple[ThreadMark, ThreadRow]]:
     """Return these threads with their texts, in the same order; without those that a sync has deleted meanwhile."""
     found = {mark: row for kind in FAMILIES for mark, row in _rows_of(database, kind, marks)}
@@ -201,16 +243,19 @@ def _rows_of(database: Database, kind: Kind, marks: Sequence[ThreadMark]) -> Ite
 def _thread_row(
     kind: Kind, item: Row, facts: Sequence[Any], count: int, first: ThreadNote, last: ThreadNote
 ) -> ThreadRow:
-    project, iid, full, short, title, state, web_url = item
+    project_id, project, iid, full, short, title, state, author, association, web_url = item
     remote_id, resolvable, resolved, resolved_by, outdated = facts
     return ThreadRow(
         kind=kind,
+        project_id=project_id,
         project=project,
         iid=iid,
         references_full=full,
         references_short=short,
         title=title,
         item_state=state,
+        item_author=author,
+        item_association=association,
         web_url=web_url,
         remote_id=remote_id,
         resolvable=resolvable,
@@ -225,7 +270,8 @@ def _thread_row(
 
 def _items(database: Database, family: Family, ids: Sequence[int]) -> dict[int, Row]:
     rows = database.read(
-        "SELECT t.id, p.path, t.iid, t.references_full, t.references_short, t.title, t.state, t.web_url"
+        "SELECT t.id, p.id, p.path, t.iid, t.references_full, t.references_short, t.title, t.state, t.author_username,"
+        " t.author_association, t.web_url"
         f" FROM {family.table} t JOIN projects p ON p.id = t.project_id WHERE t.id {database.among('ids')}",
         {"ids": database.integers(ids)},
     )

@@ -23,6 +23,7 @@ class TopicRow(Struct, frozen=True):
     """A topic, its project, and how many comments it has, replies included."""
 
     id: int
+    project_id: int
     project: str
     iid: int
     title: str
@@ -61,9 +62,9 @@ class TopicCommentRow(Struct, frozen=True):
 
 
 _SELECT = (
-    "SELECT t.id, p.path, t.iid, t.title, t.body, t.state, t.state_reason, t.author_username, t.author_association,"
-    " t.category, t.is_answered, t.answer_chosen_at, t.upvotes, t.locked, t.created_at, t.updated_at, t.closed_at,"
-    " t.deleted_at, t.web_url,"
+    "SELECT t.id, p.id, p.path, t.iid, t.title, t.body, t.state, t.state_reason, t.author_username,"
+    " t.author_association, t.category, t.is_answered, t.answer_chosen_at, t.upvotes, t.locked, t.created_at,"
+    " t.updated_at, t.closed_at, t.deleted_at, t.web_url,"
     " (SELECT COUNT(*) FROM topic_comments c WHERE c.topic_id = t.id AND c.deleted_at IS NULL)"
 )
 _EQUAL = {**SHARED, "category": "category", "answered": "is_answered"}

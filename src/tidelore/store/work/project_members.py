@@ -10,6 +10,9 @@ from collections.abc import Mapping, Sequence
 from tidelore.core.model import MemberRecord
 from tidelore.store.database.port import Database, Transaction
 
+OWNER_LEVEL, WRITER_LEVEL = 50, 30
+"""GitLab's access levels: owners, and developers, who may write to the repository."""
+
 
 def members_read_at(database: Database, project_id: int) -> int | None:
     """Return when the members of a project were last read; None if never."""

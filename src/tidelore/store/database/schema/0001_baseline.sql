@@ -972,6 +972,15 @@ CREATE TABLE own_logins (
     updated_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- Searches that were saved under a name.
+CREATE TABLE saved_searches (
+    name       TEXT PRIMARY KEY,
+    question   TEXT NOT NULL,                                            -- the query with its filters (JSON)
+    seen       TEXT NOT NULL,                                            -- references of its results of the last time (JSON)
+    created_at INTEGER NOT NULL,                                         -- first saved
+    seen_at    INTEGER NOT NULL                                          -- its results were last shown
+) STRICT, WITHOUT ROWID;
+
 -- Metric counters that outlive the process.
 CREATE TABLE metric_counters (
     name   TEXT NOT NULL,

@@ -1,0 +1,151 @@
+"""Choose the passage of a text that answers a query: the best paragraph, within a length.
+
+A paragraph is the better the more different words of the query it holds; words that tell of a decision count too. Hits
+are marked as in `store/reading/fulltext.py`; `mark_words` marks them in a text that no index holds. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from tidelore.store.reading.fulltext import CLOSING, OPENING, Term
+
+LENGTH = 400
+"""The longest passage, in characters."""
+_STATES, _DECIDES = 8, 3
+"""How many more words of the query another paragraph must hold to be better than one that states a decision
+("Decision: …"), or one that tells of a decision."""
+_HINTS = ("deci", "chose", "settled", "conclu", "going with")
+"""Parts of the words that the patterns of decisions look for; most paragraphs have none of them."""
+_SHORTEST = 40
+"""A paragraph of fewer characters, such as a heading, is read together with the next one."""
+_ENDINGS = ("ings", "ing", "ies", "ied", "ed", "es", "ly", "s", "e", "y")
+_SHORTEST_STEM = 3
+
+
+class Passage(NamedTuple):
+    """A paragraph with marked hits, and how well it answers."""
+
+    text: str
+    rank: float
+
+
+class _Patterns(NamedTuple):
+    """Compiled when they are needed, because most commands do not search."""
+
+    part: re.Pattern[str]
+    paragraph: re.Pattern[str]
+    hit: re.Pattern[str]
+    word: re.Pattern[str]
+    speaker: re.Pattern[str]
+    stated: re.Pattern[str]
+    decided: re.Pattern[str]
+
+
+@cache
+def _patterns() -> _Patterns:
+    return _Patterns(
+        part=re.compile(r"\s*\f\s*"),
+        paragraph=re.compile(r"\n[ \t]*\n\s*"),
+        hit=re.compile(f"{OPENING}([^{OPENING}{CLOSING}]*){CLOSING}"),
+        word=re.compile(r"\w+"),
+        speaker=re.compile(rf"@[\w.{OPENING}{CLOSING}-]+ \(\d{{4}}-\d\d-\d\d\)[^:\n]{{0,300}}?: "),
+        stated=re.compile(
+            r"\b(?:decision|decided|chosen)\b[^.\n]{0,30}?:|^(?:@.*?: )?#+ *decision\b", re.IGNORECASE | re.M
+        ),
+        decided=re.compile(
+            r"\b(decision|decided|chosen|chose|settled on|concluded|conclusion|we(?:'re| are) going with)\b",
+            re.IGNORECASE,
+        ),
+    )
+
+
+def best_passage(marked: str, length: int = LENGTH) -> Passage:
+    """Return the best paragraph of a text with marked hits, cut to a length around its hits.
+
+    A paragraph of a note is preceded by the author and the date of the note.
+    """
+    best = Passage("", float("-inf"))
+    for text in _paragraphs(marked):
+        rank = _rank(text)
+        if rank > best.rank:
+            best = Passage(text, rank)
+    return Passage(_cut(best.text, length), best.rank)
+
+
+def _paragraphs(marked: str) -> Iterator[str]:
+    patterns = _patterns()
+    for part in patterns.part.split(marked):
+        speaker = patterns.speaker.match(part)
+        said = "" if speaker is None else speaker[0]
+        heading = ""
+        for text in patterns.paragraph.split(part[len(said) :].strip()):
+            whole = f"{heading}\n{text}" if heading else text
+            heading = whole if len(whole) < _SHORTEST else ""
+            if not heading:
+                yield f"{said}{whole}"
+        if heading:
+            yield f"{said}{heading}"
+
+
+def _rank(text: str) -> float:
+    words = {stem(word) for hit in _patterns().hit.findall(text) for word in _patterns().word.findall(hit)}
+    plain = text.replace(OPENING, "").replace(CLOSING, "")
+    rank = float(len(words))
+    low = plain[:4000].lower()
+    if any(hint in low for hint in _HINTS):
+        if _patterns().stated.search(low):
+            rank += _STATES
+        elif _patterns().decided.search(low):
+            rank += _DECIDES
+    # A heading or a lone word answers nothing.
+    return rank - (1.5 if len(plain) < _SHORTEST else 0)
+
+
+def _cut(text: str, length: int) -> str:
+    """Return a part of a paragraph with as many hits as fit; cut between words, marked with an ellipsis."""
+    plain_length = len(text) - text.count(OPENING) - text.count(CLOSING)
+    if plain_length <= length:
+        return text
+    hit = text.find(OPENING)
+    decision = _patterns().stated.search(text) or _patterns().decided.search(text)
+    wanted = min(place for place in (hit, decision.start() if decision else -1, len(text)) if place >= 0)
+    begin = 0
+    if wanted > length // 2 and wanted < len(text):
+        begin = text.rfind(" ", 0, wanted - length // 4) + 1
+    room, end, inside = length - (1 if begin else 0) - 1, begin, False
+    for end in range(begin, len(text)):
+        if text[end] in (OPENING, CLOSING):
+            inside = text[end] == OPENING
+        elif room == 0:
+            break
+        else:
+            room -= 1
+    else:
+        end = len(text)
+    kept = text[begin:end] + (CLOSING if inside else "")
+    space = kept.rfind(" ")
+    if end < len(text) and space > len(kept) // 2 and OPENING not in kept[space:]:
+        kept = kept[:space]
+    return ("…" if begin else "") + kept.rstrip() + ("…" if end < len(text) else "")
+
+
+def mark_words(text: str, terms: Sequence[Term]) -> str:
+    """Mark the words of a text that have the stem of a word of the query."""
+    stems = {stem(word) for term in terms for word in _patterns().word.findall(term.text)}
+    clean = text.replace(OPENING, "").replace(CLOSING, "")
+    return _patterns().word.sub(
+        lambda word: f"{OPENING}{word[0]}{CLOSING}" if stem(word[0]) in stems else word[0], clean
+    )
+
+
+def stem(word: str) -> str:
+    """Return a word in lower case without its usual English ending."""
+    low = word.casefold()
+    for ending in _ENDINGS:
+        if low.endswith(ending) and len(low) - len(ending) >= _SHORTEST_STEM:
+            return low.removesuffix(ending)
+    return low
