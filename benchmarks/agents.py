@@ -26,7 +26,7 @@ from benchmarks.findings import Finding
 from benchmarks.scale import Scale
 from tidelore.app.wiring import App
 from tidelore.cli.main import main
-from tidelore.core.config import load_config
+from tidelore.core.config_file import load_config
 from tidelore.core.text import estimate_tokens
 from tidelore.mcp.server import make_server
 from tidelore_world.server import serve

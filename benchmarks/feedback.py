@@ -19,7 +19,8 @@ from benchmarks.findings import Finding
 from benchmarks.scale import Scale
 from tidelore.app.feedback_polling import FeedbackPollRequest, poll_places
 from tidelore.app.wiring import App
-from tidelore.core.config import Config, parse_config
+from tidelore.core.config import Config
+from tidelore.core.config_file import parse_config
 from tidelore.feedback.repositories import choose_repos
 from tidelore_world.server import serve
 from tidelore_world.world import World

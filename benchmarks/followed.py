@@ -24,7 +24,7 @@ from benchmarks.workplace import ROOT, served
 from tidelore.app.accounts import poll_accounts, stream_accounts
 from tidelore.app.wiring import App
 from tidelore.core.clock import Clock, SystemClock
-from tidelore.core.config import parse_config
+from tidelore.core.config_file import parse_config
 from tidelore.core.model import Scope
 from tidelore.core.progress import Progress
 from tidelore.engine.cursor import Cursor, LogPosition

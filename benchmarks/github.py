@@ -16,7 +16,7 @@ from benchmarks.scale import Scale
 from benchmarks.workplace import checked
 from tidelore.app.mirroring import mirror
 from tidelore.app.wiring import App
-from tidelore.core.config import parse_config
+from tidelore.core.config_file import parse_config
 from tidelore.sources.ports import RESOURCES
 from tidelore.sync.mirror import MirrorRequest
 from tidelore_world.server import serve

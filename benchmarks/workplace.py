@@ -19,7 +19,8 @@ import apsw
 from benchmarks.world_server import PROJECT, Contents
 from tidelore.app.mirroring import mirror
 from tidelore.app.wiring import App
-from tidelore.core.config import forge_hosts, parse_config
+from tidelore.core.config import forge_hosts
+from tidelore.core.config_file import parse_config
 from tidelore.core.progress import silent
 from tidelore.sources.ports import RESOURCES, Wiring
 from tidelore.sources.registry import open_hosts

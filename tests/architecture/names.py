@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.architecture.source_tree import Module, read_modules
 
 SOURCES = ("gitlab", "github", "bluesky")
-HOME = ("core.config", "core.config_checks", "core.references")
+HOME = ("core.config", "core.config_checks", "core.config_file", "core.references")
 """The modules outside `sources/` that know every source by name."""
 
 KNOWN: dict[str, frozenset[str]] = {

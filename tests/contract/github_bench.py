@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.support.manual_clock import ManualClock
 
-from tidelore.core.config import parse_config
+from tidelore.core.config_file import parse_config
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.http.response import RequestMetric
 from tidelore.sources.github.source import GitHubSource, open_github

@@ -17,7 +17,8 @@ from tests.properties.inprocess import BASE_URL, NEVER_SECONDS, Killed, MortalAp
 from tests.toy.world import Ticket, ToyForge
 
 from tidelore.app.mirroring import audit, mirror, surgical_sync
-from tidelore.core.config import Config, forge_hosts, parse_config
+from tidelore.core.config import Config, forge_hosts
+from tidelore.core.config_file import parse_config
 from tidelore.core.references import Reference
 from tidelore.sources.ports import ProjectSource
 from tidelore.sources.registry import host_tables, open_hosts

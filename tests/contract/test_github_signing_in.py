@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.contract.github_bench import KINDS, REPO, TOKEN, Bench, ids, serving, walked
 from tests.support.manual_clock import ManualClock
 
-from tidelore.core.config import parse_config
+from tidelore.core.config_file import parse_config
 from tidelore.core.errors import CredentialsMissing, CredentialsRejected, RemoteNotFound, TideloreError
 from tidelore.sources.github.source import GitHubSource, open_github, tool_host
 from tidelore.sources.ports import Wiring

@@ -11,7 +11,7 @@ from tests.databases.postgres_server import PostgresServer
 from tests.support.manual_clock import ManualClock
 
 from tidelore.app.wiring import App
-from tidelore.core.config import load_config
+from tidelore.core.config_file import load_config
 from tidelore.core.errors import DatabaseUnreachable, StorageFailed
 from tidelore.core.process import ProcessIdentity
 from tidelore.engine.lease import Lease, acquire

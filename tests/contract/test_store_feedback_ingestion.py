@@ -31,7 +31,7 @@ from tests.databases.samples import merge_request, scope_of
 from tests.databases.talk import DISCUSSIONS, discussion, note
 from tests.support.manual_clock import ManualClock
 
-from tidelore.core.config import parse_config
+from tidelore.core.config_file import parse_config
 from tidelore.core.errors import IntegrityError, LeaseLost
 from tidelore.core.model import CommentRecord, Item, MergeRequestRecord, ProjectRecord, Rejected, comment_key
 from tidelore.core.process import ProcessIdentity

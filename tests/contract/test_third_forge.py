@@ -23,7 +23,8 @@ from tests.toy.source import TOY, ToyHost
 from tidelore.app.service_jobs import build_jobs
 from tidelore.app.wiring import App, load_settings
 from tidelore.cli.main import main
-from tidelore.core.config import all_hosts, forge_hosts, override_sync, parse_config, sync_settings
+from tidelore.core.config import all_hosts, forge_hosts, override_sync, sync_settings
+from tidelore.core.config_file import parse_config
 from tidelore.core.errors import ConfigError
 from tidelore.engine.crashpoint import Seam
 from tidelore.service.panels import source_kinds

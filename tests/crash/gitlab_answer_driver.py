@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from tidelore.app.feedback_events import post_answer
 from tidelore.app.wiring import App
-from tidelore.core.config import parse_config
+from tidelore.core.config_file import parse_config
 from tidelore.engine.crashpoint import Seam
 from tidelore.feedback.outbox import AnswerRequest
 from tidelore.feedback.repositories import choose_repo

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from tidelore.app.wiring import App
 from tidelore.app.writing.replying import ChangeState, ReplyTo, change_state, reply_to
-from tidelore.core.config import parse_config
+from tidelore.core.config_file import parse_config
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 
 SETTLE_SECONDS = 0.6

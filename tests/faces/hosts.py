@@ -10,7 +10,7 @@ from tests.support.manual_clock import ManualClock
 
 from tidelore.app.mirroring import mirror
 from tidelore.app.wiring import App
-from tidelore.core.config import load_config
+from tidelore.core.config_file import load_config
 from tidelore.sync.mirror import MirrorRequest
 from tidelore.sync.report import RunReport, ScopeReport
 

@@ -17,7 +17,7 @@ from tests.unit.embedding.model_server import MODEL, ModelServer
 from tidelore.app.searching import Meaning, rank_by_meaning
 from tidelore.app.wiring import App
 from tidelore.core.clock import SystemClock
-from tidelore.core.config import load_config
+from tidelore.core.config_file import load_config
 from tidelore.core.process import ProcessIdentity, is_dead
 from tidelore.engine.lease import acquire
 from tidelore.search.find import SearchRequest

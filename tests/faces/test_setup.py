@@ -11,7 +11,7 @@ import pytest
 from tests.faces.desk import CONSOLE, LEDGER, Desk
 
 from tidelore.cli.main import main
-from tidelore.core.config import load_config
+from tidelore.core.config_file import load_config
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,7 +14,7 @@ from tidelore.app.console import ConsoleViews
 from tidelore.app.wiring import App
 from tidelore.console.search import thread_text
 from tidelore.core.clock import SystemClock
-from tidelore.core.config import load_config
+from tidelore.core.config_file import load_config
 from tidelore.core.model import ProjectRecord, Scope
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.ports import Batch

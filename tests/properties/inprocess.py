@@ -20,7 +20,8 @@ from tests.support.memory import memory_folder
 
 from tidelore.app.mirroring import mirror
 from tidelore.app.wiring import App
-from tidelore.core.config import Config, parse_config
+from tidelore.core.config import Config
+from tidelore.core.config_file import parse_config
 from tidelore.engine.crashpoint import Seam
 from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database

@@ -19,7 +19,7 @@ from tests.properties.offspring import compare_children
 from tests.properties.progress import completed
 
 from tidelore.app.mirroring import mirror
-from tidelore.core.config import parse_config
+from tidelore.core.config_file import parse_config
 from tidelore.service.jobs import SyncRounds
 from tidelore.sources.ports import RESOURCES
 from tidelore.store.work.runs import last_success_at

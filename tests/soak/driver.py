@@ -20,7 +20,7 @@ from tidelore.app import feedback_jobs, service_jobs
 from tidelore.app.serving import ServeRequest, run_service
 from tidelore.app.wiring import App
 from tidelore.cli.output.logs import set_up_logging
-from tidelore.core.config import load_config
+from tidelore.core.config_file import load_config
 
 LOOK_SECONDS = 0.004
 """How often a sleeper looks at the file, in seconds of the machine."""

@@ -25,7 +25,7 @@ from tests.support.manual_clock import ManualClock
 
 from tidelore.app.feedback_tracking import track
 from tidelore.app.wiring import App
-from tidelore.core.config import load_config
+from tidelore.core.config_file import load_config
 from tidelore.feedback.repositories import choose_repo
 from tidelore.service.status import read_service
 from tidelore.store.database.opening import open_database

@@ -277,7 +277,7 @@ def _import_the_program() -> None:
     for name in _IMPORTED_LATE:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    from tidelore.core.config import parse_config
+    from tidelore.core.config_file import parse_config
 
     # The first configuration in a process takes ten milliseconds: its types are looked up and their validator is built.
     parse_config({"gitlab": [{"base_url": "http://127.0.0.1:9"}], "http": {"max_retries": 0}})

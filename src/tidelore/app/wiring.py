@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Struct
 
 from tidelore.core.clock import Clock, SystemClock
-from tidelore.core.config import Config, Host, database_address, load_config
+from tidelore.core.config import Config, Host
+from tidelore.core.config_file import database_address, load_config
 from tidelore.core.errors import Cancelled, RemoteError, TideloreError
 from tidelore.engine.crashpoint import Crashpoint, no_seam
 from tidelore.store.database.migrate import migrate

@@ -208,7 +208,7 @@ def _greeted(argv: Sequence[str], choices: Choices) -> Sequence[str]:
     from itertools import pairwise
 
     from tidelore.cli.service import is_terminal
-    from tidelore.core.config import config_path
+    from tidelore.core.config_file import config_path
 
     named = [value for flag, value in pairwise(argv) if flag == "--config"]
     named += [word.partition("=")[2] for word in argv if word.startswith("--config=")]

@@ -48,7 +48,7 @@ def service_command(ctx: click.Context, once: bool, seconds: float | None, force
     """
     from tidelore.app.serving import ServeRequest, run_service
     from tidelore.cli.output.logs import set_up_logging
-    from tidelore.core.config import config_path
+    from tidelore.core.config_file import config_path
 
     invocation = invocation_of(ctx)
     choices = invocation.choices
@@ -119,7 +119,7 @@ def console_command(ctx: click.Context, theme: str) -> Output:
     app = watched_app(invocation, "console")
     from tidelore.cli.output.logs import set_up_logging
     from tidelore.console.app import run_console
-    from tidelore.core.config import config_path
+    from tidelore.core.config_file import config_path
 
     set_up_logging(app.config, verbose=invocation.choices.verbose, quiet=False, service=True)
     error = run_console(

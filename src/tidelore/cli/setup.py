@@ -21,7 +21,7 @@ from tidelore.app.sources import (
 from tidelore.cli.command import LoreCommand, LoreGroup, global_options, invocation_of
 from tidelore.cli.output.render import Output
 from tidelore.cli.output.table import Column, table
-from tidelore.core.config import config_path, parse_config
+from tidelore.core.config_file import config_path, parse_config
 from tidelore.core.errors import StorageFailed, UserError
 from tidelore.core.text import one_line
 

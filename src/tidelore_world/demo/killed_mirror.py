@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidelore.app.mirroring import mirror
 from tidelore.app.wiring import App, run_until_signalled
-from tidelore.core.config import parse_config
+from tidelore.core.config_file import parse_config
 from tidelore.core.errors import TideloreError
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore_world.demo.text import FATE

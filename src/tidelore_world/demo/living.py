@@ -25,7 +25,7 @@ from tidelore.cli.output.logs import set_up_logging
 from tidelore.cli.output.render import Output, plural
 from tidelore.cli.service import is_terminal
 from tidelore.core.clock import SystemClock, format_instant
-from tidelore.core.config import load_config
+from tidelore.core.config_file import load_config
 from tidelore.core.errors import UserError
 from tidelore.core.extras import require
 from tidelore.core.signals import ended_in_order

@@ -14,7 +14,7 @@ from tests.support.manual_clock import ManualClock
 
 from tidelore.app.mirroring import document
 from tidelore.app.wiring import App
-from tidelore.core.config import parse_config
+from tidelore.core.config_file import parse_config
 from tidelore.core.model import ProjectRecord
 from tidelore.core.process import ProcessIdentity
 from tidelore.engine.lease import LeaseRow

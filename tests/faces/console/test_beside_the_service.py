@@ -14,7 +14,7 @@ from tests.faces.desk import LEDGER, Desk
 from tidelore.app.console import ServiceThread
 from tidelore.app.serving import ServeRequest, serve
 from tidelore.app.wiring import App
-from tidelore.core.config import load_config
+from tidelore.core.config_file import load_config
 from tidelore.core.errors import NotFound
 from tidelore.service.control import Control
 from tidelore.store.work.service_records import JobRow, list_jobs

@@ -12,7 +12,7 @@ from tests.faces.console.stage import Seat, watch
 from tests.faces.following import Follower
 
 from tidelore.app.wiring import App
-from tidelore.core.config import load_config
+from tidelore.core.config_file import load_config
 from tidelore.store.mirror.accounts import find_account
 from tidelore.store.work.events import peek
 from tidelore.store.work.tracked_pull_requests import BLOCKED, list_tracked, move

@@ -24,7 +24,7 @@ from tests.faces.desk import COMMAND, LEDGER, Desk
 from tests.faces.writing import TOKENS, writing
 
 from tidelore.app.wiring import App
-from tidelore.core.config import load_config
+from tidelore.core.config_file import load_config
 from tidelore.core.text import estimate_tokens
 from tidelore.mcp.server import make_server
 

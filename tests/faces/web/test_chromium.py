@@ -20,7 +20,7 @@ from tests.faces.web.corpus import CORPUS
 
 from tidelore.app.syncing import generate_documents
 from tidelore.app.wiring import App
-from tidelore.core.config import load_config
+from tidelore.core.config_file import load_config
 from tidelore.core.progress import silent
 from tidelore.web.server import ServeWeb, WebServer
 

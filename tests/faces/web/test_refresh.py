@@ -11,7 +11,7 @@ from tests.faces.web.copies import client_of
 from tests.faces.web.reading import read
 
 from tidelore.app.wiring import App
-from tidelore.core.config import load_config
+from tidelore.core.config_file import load_config
 
 ISSUE = f"/p/{LEDGER}/issues/2"
 

@@ -12,7 +12,7 @@ from tests.faces.web.reading import read
 from tests.faces.writing import HUB, LAB, TOKENS, Writer, writing
 
 from tidelore.app.wiring import App
-from tidelore.core.config import load_config
+from tidelore.core.config_file import load_config
 from tidelore.web.guard import make_access
 
 

@@ -20,7 +20,8 @@ from tests.properties.inprocess import (
 )
 
 from tidelore.app.accounts import follow_accounts, open_network, poll_accounts
-from tidelore.core.config import Config, parse_config
+from tidelore.core.config import Config
+from tidelore.core.config_file import parse_config
 from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database

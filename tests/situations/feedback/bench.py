@@ -18,7 +18,8 @@ from tests.properties.inprocess import NEVER_SECONDS, Killed, Mortal, Reaper, Wo
 
 from tidelore.app.feedback_polling import repo_report
 from tidelore.core.clock import format_instant
-from tidelore.core.config import Config, GitHubHost, parse_config
+from tidelore.core.config import Config, GitHubHost
+from tidelore.core.config_file import parse_config
 from tidelore.feedback.actions import CommandRunner
 from tidelore.feedback.consumer import FeedbackConsumer
 from tidelore.feedback.lifecycle import Lifecycle, block_pull

@@ -26,7 +26,7 @@ from tidelore.app.feedback_events import post_answer
 from tidelore.app.feedback_polling import FeedbackPollRequest, PollOutcome, poll_places
 from tidelore.app.feedback_tracking import track, unblock
 from tidelore.core.clock import format_instant
-from tidelore.core.config import parse_config
+from tidelore.core.config_file import parse_config
 from tidelore.feedback.outbox import AnswerRequest, PostedAnswer
 from tidelore.feedback.repositories import ConfiguredRepo, choose_repo
 from tidelore.store.database.opening import open_database

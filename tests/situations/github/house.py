@@ -23,7 +23,7 @@ from tests.properties.inprocess import (
 from tests.situations.github.truth import differences
 
 from tidelore.app.mirroring import audit, mirror
-from tidelore.core.config import parse_config
+from tidelore.core.config_file import parse_config
 from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database

@@ -22,7 +22,7 @@ from tests.conftest import DIALECTS
 from tidelore.app.mirroring import mirror
 from tidelore.app.wiring import App
 from tidelore.core.clock import parse_instant
-from tidelore.core.config import parse_config
+from tidelore.core.config_file import parse_config
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.payloads import unpacked
 from tidelore.sync.mirror import MirrorRequest

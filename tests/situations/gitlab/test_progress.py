@@ -12,7 +12,7 @@ from tests.situations.witness import Witness, done, grows
 
 from tidelore.app.mirroring import mirror
 from tidelore.app.wiring import App
-from tidelore.core.config import load_config
+from tidelore.core.config_file import load_config
 from tidelore.core.errors import LeaseLost
 from tidelore.documents import generation as documents
 from tidelore.engine.crashpoint import Seam

@@ -28,7 +28,7 @@ from tests.support.fork_server import ForkedProcess, fork_lore
 from tidelore.app.serving import ServeRequest, ServiceReport, serve
 from tidelore.app.wiring import App
 from tidelore.core.clock import SystemClock, format_instant
-from tidelore.core.config import load_config
+from tidelore.core.config_file import load_config
 from tidelore.service.control import Control
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database

@@ -12,7 +12,7 @@ from tests.situations.gitlab.bench import PROJECT, Bench, OddWorld
 from tests.situations.surgical.theatre import content, last_run, lease_holder, operate
 
 from tidelore.core.clock import SystemClock
-from tidelore.core.config import load_config
+from tidelore.core.config_file import load_config
 from tidelore.engine.ports import Page
 from tidelore.sources.gitlab.source import open_gitlab
 from tidelore.sources.ports import Wiring

@@ -10,13 +10,8 @@ from typing import Any
 
 import pytest
 
-from tidelore.core.config import (
-    Config,
-    config_path,
-    database_address,
-    load_config,
-    parse_config,
-)
+from tidelore.core.config import Config
+from tidelore.core.config_file import config_path, database_address, load_config, parse_config
 from tidelore.core.errors import ConfigError
 
 EVERYTHING = """

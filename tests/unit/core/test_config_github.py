@@ -18,9 +18,9 @@ from tidelore.core.config import (
     feedback_settings,
     github_host,
     only_units,
-    parse_config,
     repo_settings,
 )
+from tidelore.core.config_file import parse_config
 from tidelore.core.errors import ConfigError
 
 SHARED = """

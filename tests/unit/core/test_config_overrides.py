@@ -7,7 +7,8 @@ import tomllib
 import msgspec
 import pytest
 
-from tidelore.core.config import ProjectOverride, Sync, parse_config, sync_settings
+from tidelore.core.config import ProjectOverride, Sync, sync_settings
+from tidelore.core.config_file import parse_config
 from tidelore.core.errors import ConfigError
 
 OVERRIDDEN = """

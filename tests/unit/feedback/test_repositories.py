@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tidelore.core.config import Config, parse_config
+from tidelore.core.config import Config
+from tidelore.core.config_file import parse_config
 from tidelore.core.errors import ConfigError, NotFound, UserError
 from tidelore.feedback.repositories import ThreadName, choose_repo, choose_repos, parse_thread
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tidelore.core.config import Config, load_config
+from tidelore.core.config import Config
+from tidelore.core.config_file import load_config
 from tidelore.service.control import STILL_SECONDS, ConfigReloader, fingerprint
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tidelore.core.config import Config, parse_config
+from tidelore.core.config import Config
+from tidelore.core.config_file import parse_config
 from tidelore.core.errors import NotFound, UserError
 from tidelore.core.references import Kind, Reference
 from tidelore.store.mirror.projects import ProjectRow
