@@ -13,6 +13,7 @@ from tests.crash.stage import CONCURRENCY, PER_PAGE, PROJECTS, TOGETHER, Stage, 
 from tests.properties.progress import Task, asked_for, completed
 from tests.support.deep import gate_cases
 
+from tidelore.engine.child_batch import MOST_TOGETHER
 from tidelore.engine.crashpoint import Seam
 from tidelore_world.gitlab.state import Kind
 
@@ -107,6 +108,23 @@ def test_a_run_killed_while_a_commit_is_slow_has_fetched_one_page_ahead_and_repe
     assert killed.code == -signal.SIGKILL, killed
     fetched = stage.list_requests - len(PROJECTS)
     assert fetched == committed + 2 * len(PROJECTS), "of each list one page was being stored, and one was ahead"
+    assert stage.lore("ingest", "--type", "issues").code == 0
+    stage.assert_copy_is_true("issues")
+
+
+@pytest.mark.parametrize("visit", [15, 40])
+def test_a_run_killed_inside_a_commit_of_several_parents_leaves_each_parent_whole_or_absent(
+    sqlite_stage: Stage, uninterrupted: Callable[[Kind], Uninterrupted], visit: int
+) -> None:
+    stage, lists = sqlite_stage, uninterrupted("issues").lists[Seam.INSIDE_COMMIT]
+    killed = stage.lore_killed_at(Seam.INSIDE_COMMIT, lists + visit, "ingest", "--type", "issues")
+    assert killed.code == -signal.SIGKILL, killed
+    read = "SELECT parent_id FROM child_sync WHERE kind = 'discussions' AND fetched_for IS NOT NULL"
+    assert not stage.rows(f"SELECT issue_id FROM discussions WHERE issue_id NOT IN ({read})")
+    assert not stage.rows(
+        f"SELECT id FROM issues WHERE id IN ({read}) AND user_notes_count > 0"
+        " AND id NOT IN (SELECT issue_id FROM discussions)"
+    )
     assert stage.lore("ingest", "--type", "issues").code == 0
     stage.assert_copy_is_true("issues")
 
@@ -225,13 +243,14 @@ def repeated_at_most(stage: Stage, seam: Seam) -> int:
     Before the first request: none. Else two pages for each scope, one that was being stored and one that was fetched
     ahead; the look-up of each project that was asked for
     but not stored yet; and where a window of several pages was being confirmed, the pages of that pass. Of children,
-    what was in flight: as many parents as are read at once, and the most that one of them costs. Statuses once more.
+    what was in flight: as many parents as are read at once and as wait for their commit, and the most that one of
+    them costs. Statuses once more.
     """
     if seam in {Seam.LEASE_ACQUIRED, Seam.RUN_STARTED}:
         return 0
     unknown = len(PROJECTS) - len(stage.rows("SELECT id FROM projects"))
     confirming = sum(window.pages for window in stage.windows() if window.passes)
-    in_flight = len(PROJECTS) * CONCURRENCY * DEAREST
+    in_flight = len(PROJECTS) * (CONCURRENCY + 2 * MOST_TOGETHER) * DEAREST
     return 2 * len(PROJECTS) + unknown + confirming + in_flight + len(PROJECTS)
 
 

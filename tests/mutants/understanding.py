@@ -125,7 +125,8 @@ CHILDREN = (
         file="engine/child_sync.py",
         before="                self._fail(parent, error)\n            return\n",
         after="""                self._fail(parent, error)
-                self._store.replace(parent, Children((), (), 0, None), settled=False)
+                empty = await read_lists(())
+                self._store.replace([ChildReading(parent, empty, False)])
             return
 """,
         test=f"{_CHILDREN}::test_no_children_are_written_before_all_pages_were_parsed",
