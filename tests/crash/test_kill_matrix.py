@@ -112,7 +112,8 @@ def test_a_run_killed_while_a_commit_is_slow_has_fetched_one_page_ahead_and_repe
     stage.assert_copy_is_true("issues")
 
 
-@pytest.mark.parametrize("visit", [15, 40])
+@pytest.mark.parametrize("visit", [40, 15])
+@gate_cases(1)
 def test_a_run_killed_inside_a_commit_of_several_parents_leaves_each_parent_whole_or_absent(
     sqlite_stage: Stage, uninterrupted: Callable[[Kind], Uninterrupted], visit: int
 ) -> None:
