@@ -233,7 +233,6 @@ class ChildSync(Generic[C]):
             if parent is None:
                 return
             await self._sync(parent)
-            self._on_parent(self.tally)
 
     async def _sync(self, parent: Parent) -> None:
         tally = self.tally
@@ -254,6 +253,7 @@ class ChildSync(Generic[C]):
         if children.rejected:
             tally.quarantined += len(children.rejected)
             self._store.record_failure(parent, children.rejected[0].error, children.rejected)
+            self._on_parent(tally)
             return
         reading = ChildReading(parent, children, is_settled(parent.updated_at, children.server_at, self._settle_ms))
         if self._batch is not None:
@@ -315,6 +315,7 @@ class ChildSync(Generic[C]):
     def _fail(self, parent: Parent, error: RemoteError) -> None:
         self.tally.failed += 1
         self._store.record_failure(parent, error.message)
+        self._on_parent(self.tally)
 
 
 def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
