@@ -13,7 +13,7 @@ from tests.architecture.source_tree import read_modules
 
 MODULE_LINES = 700
 FUNCTION_LINES = 50
-ENGINE_LINES = 1300
+ENGINE_LINES = 1500
 """Five page loops, one per order, and the verification of two of them."""
 FOLDER_MODULES = 20
 

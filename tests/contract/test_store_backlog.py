@@ -11,7 +11,7 @@ from tests.support.manual_clock import ManualClock
 from tidelore.core.config import Sync
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.ports import Batch
-from tidelore.engine.whole import Children
+from tidelore.engine.whole import ChildReading, Children
 from tidelore.sources.github.source import GitHubSource
 from tidelore.sources.gitlab.source import GitLabSource
 from tidelore.store.database.port import Database
@@ -48,9 +48,9 @@ def test_parents_are_counted_by_the_state_of_their_children(
     at = clock.now_ms()
     parents = child_writer(database, clock, project)
     synced, settling, failing, again, _untouched = parents.due(10)
-    parents.replace(synced, NOTHING, settled=True)
+    parents.replace([ChildReading(synced, NOTHING, True)])
     clock.advance(1)
-    parents.replace(settling, NOTHING, settled=False)
+    parents.replace([ChildReading(settling, NOTHING, False)])
     clock.advance(1)
     parents.record_failure(failing, "no answer")
     clock.advance(1)
@@ -65,7 +65,7 @@ def test_a_new_parent_version_makes_its_children_due_instead_of_settling(
 ) -> None:
     parents = child_writer(database, clock, project)
     for parent in parents.due(10):
-        parents.replace(parent, NOTHING, settled=False)
+        parents.replace([ChildReading(parent, NOTHING, False)])
     writer = PageWriter(database, scope_of(project), ISSUES, clock.now_ms)
     writer.commit(Batch([issue(100, CREATED + 1000)], Cursor()))
     found = read_backlog(database, ISSUE, "discussions", project.id)

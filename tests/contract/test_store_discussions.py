@@ -15,7 +15,7 @@ from tidelore.engine import whole
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.ports import Batch, Parent
-from tidelore.engine.whole import Children
+from tidelore.engine.whole import ChildReading, Children
 from tidelore.sources.gitlab.transform import read_discussion
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.child_writer import ChildWriter
@@ -71,7 +71,7 @@ class Berth:
         """Make the parent hold these; return how many discussions that changed."""
         self.clock.advance(5)
         child_writer = ChildWriter(self.database, self.scope, self.kind, DISCUSSIONS, self.clock.now_ms, **options)
-        return child_writer.replace(self.parent(parent), Children(items, (), 1, None), settled=True)
+        return child_writer.replace([ChildReading(self.parent(parent), Children(items, (), 1, None), True)])
 
     def rows(self, sql: str, **params: Any) -> list[Any]:
         return self.database.read(sql, params)

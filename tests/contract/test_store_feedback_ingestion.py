@@ -40,7 +40,7 @@ from tidelore.engine.cursor import Cursor
 from tidelore.engine.intake import Intake
 from tidelore.engine.lease import Lease, acquire
 from tidelore.engine.ports import Batch, Page, Parent
-from tidelore.engine.whole import Children
+from tidelore.engine.whole import ChildReading, Children
 from tidelore.feedback.consumer import FeedbackConsumer
 from tidelore.store.database.port import Database, Transaction
 from tidelore.store.mirror.child_writer import ChildFamily, ChildWriter
@@ -476,7 +476,7 @@ def attach(
     scope = replace(scope_of(project, f"gitlab.{kind.table}"), source=project.source)
     writer = ChildWriter(database, scope, kind, family, lambda: NOW, consumer=consumer(database), **more)
     children = Children(found, (), 1, None)
-    return writer.replace(Parent(row_id, iid, updated_at, None, None), children, settled=True)
+    return writer.replace([ChildReading(Parent(row_id, iid, updated_at, None, None), children, True)])
 
 
 def review(body: str, updated_at: int = NOW) -> list[Item[CommentRecord]]:

@@ -6,7 +6,8 @@ By SIGSTOP it stands still there, with all it holds, until it gets SIGCONT.
 
 Owns the death: at the N-th visit of the seam (of those after the seam STAGE, if one is named) the process kills
 itself, with no handler, no flush and no rollback. N = 0 never dies; then, and only then, VISITS_FILE receives how
-often each seam was passed: in all, and while the lists were read, before their children.
+often each seam was passed: in all, and while the lists were read, before their children. With SECONDS_BEFORE_DEATH
+the thread that came there waits first, while the other threads go on.
 Production code is called as it is: the seam is a parameter of `main`.
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,6 +37,7 @@ def kill_at(instant: str, visit: int, number: int, visits: Counter[Seam], lists:
             lists.clear()
             lists.update(visits)
         if here == seam and late[here] == visit:
+            time.sleep(float(os.environ.get("SECONDS_BEFORE_DEATH", "0")))
             os.kill(os.getpid(), number)
 
     return passing

@@ -13,6 +13,7 @@ from tests.crash.stage import CONCURRENCY, PER_PAGE, PROJECTS, TOGETHER, Stage, 
 from tests.properties.progress import Task, asked_for, completed
 from tests.support.deep import gate_cases
 
+from tidelore.engine.child_batch import MOST_TOGETHER
 from tidelore.engine.crashpoint import Seam
 from tidelore_world.gitlab.state import Kind
 
@@ -96,6 +97,37 @@ def test_a_run_killed_at_a_seam_continues_where_it_stopped(
     place: str,
 ) -> None:
     die_and_go_on(staged(dialect), seam, place, "issues", uninterrupted("issues"))
+
+
+def test_a_run_killed_while_a_commit_is_slow_has_fetched_one_page_ahead_and_repeats_two(sqlite_stage: Stage) -> None:
+    """The longest wait before the commit: every list has fetched as far ahead as it may."""
+    stage, committed = sqlite_stage, 5
+    killed = stage.lore_killed_at(
+        Seam.BEFORE_COMMIT, committed + 1, "ingest", "--type", "issues", environ={"SECONDS_BEFORE_DEATH": "0.5"}
+    )
+    assert killed.code == -signal.SIGKILL, killed
+    fetched = stage.list_requests - len(PROJECTS)
+    assert fetched == committed + 2 * len(PROJECTS), "of each list one page was being stored, and one was ahead"
+    assert stage.lore("ingest", "--type", "issues").code == 0
+    stage.assert_copy_is_true("issues")
+
+
+@pytest.mark.parametrize("visit", [40, 15])
+@gate_cases(1)
+def test_a_run_killed_inside_a_commit_of_several_parents_leaves_each_parent_whole_or_absent(
+    sqlite_stage: Stage, uninterrupted: Callable[[Kind], Uninterrupted], visit: int
+) -> None:
+    stage, lists = sqlite_stage, uninterrupted("issues").lists[Seam.INSIDE_COMMIT]
+    killed = stage.lore_killed_at(Seam.INSIDE_COMMIT, lists + visit, "ingest", "--type", "issues")
+    assert killed.code == -signal.SIGKILL, killed
+    read = "SELECT parent_id FROM child_sync WHERE kind = 'discussions' AND fetched_for IS NOT NULL"
+    assert not stage.rows(f"SELECT issue_id FROM discussions WHERE issue_id NOT IN ({read})")
+    assert not stage.rows(
+        f"SELECT id FROM issues WHERE id IN ({read}) AND user_notes_count > 0"
+        " AND id NOT IN (SELECT issue_id FROM discussions)"
+    )
+    assert stage.lore("ingest", "--type", "issues").code == 0
+    stage.assert_copy_is_true("issues")
 
 
 @pytest.mark.parametrize("seam", [Seam.AFTER_FETCH, Seam.AFTER_COMMIT])
@@ -209,16 +241,18 @@ def die_and_go_on(
 def repeated_at_most(stage: Stage, seam: Seam) -> int:
     """Return how many requests a death at this seam may cost, by what the dead process had made durable.
 
-    Before the first request: none. Else one page for each scope; the look-up of each project that was asked for
+    Before the first request: none. Else two pages for each scope, one that was being stored and one that was fetched
+    ahead; the look-up of each project that was asked for
     but not stored yet; and where a window of several pages was being confirmed, the pages of that pass. Of children,
-    what was in flight: as many parents as are read at once, and the most that one of them costs. Statuses once more.
+    what was in flight: as many parents as are read at once and as wait for their commit, and the most that one of
+    them costs. Statuses once more.
     """
     if seam in {Seam.LEASE_ACQUIRED, Seam.RUN_STARTED}:
         return 0
     unknown = len(PROJECTS) - len(stage.rows("SELECT id FROM projects"))
     confirming = sum(window.pages for window in stage.windows() if window.passes)
-    in_flight = len(PROJECTS) * CONCURRENCY * DEAREST
-    return len(PROJECTS) + unknown + confirming + in_flight + len(PROJECTS)
+    in_flight = len(PROJECTS) * (CONCURRENCY + 2 * MOST_TOGETHER) * DEAREST
+    return 2 * len(PROJECTS) + unknown + confirming + in_flight + len(PROJECTS)
 
 
 def added_at_most(stage: Stage) -> int:

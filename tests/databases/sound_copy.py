@@ -26,7 +26,7 @@ from tidelore.core.process import ProcessIdentity
 from tidelore.engine.cursor import SKEW_MS, Cursor, Gap, Window
 from tidelore.engine.ledger import Run
 from tidelore.engine.ports import Batch, Parent
-from tidelore.engine.whole import Children
+from tidelore.engine.whole import ChildReading, Children
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.accounts import Polled, note_polled
 from tidelore.store.mirror.child_writer import ChildFamily, ChildWriter
@@ -90,7 +90,7 @@ def converse(database: Database, clock: ManualClock, project: ProjectRow, kind: 
         scope = scope_of(project, f"gitlab.{kind.table}")
         child_writer = ChildWriter(database, scope, kind, family, clock.now_ms)
         parent = Parent(parent_id, 1, CREATED, None, None)
-        child_writer.replace(parent, Children(items, (), 1, None), settled=True)
+        child_writer.replace([ChildReading(parent, Children(items, (), 1, None), True)])
 
 
 NAMED_EVENTS = {LabelEventRecord: "label", MilestoneEventRecord: "milestone"}

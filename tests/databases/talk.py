@@ -21,7 +21,7 @@ from tidelore.core.model import (
 )
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.ports import Batch, Parent
-from tidelore.engine.whole import Children
+from tidelore.engine.whole import ChildReading, Children
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.child_writer import ChildFamily, ChildWriter
 from tidelore.store.mirror.children import CLOSES_ISSUES, DIFFS, DISCUSSIONS, RESOURCE_EVENTS
@@ -47,7 +47,8 @@ def attach(database: Database, project: ProjectRow, table: str, iid: int, kind: 
     )
     scope = scope_of(project, f"gitlab.{table}")
     child_writer = ChildWriter(database, scope, PARENT_KINDS[table], kind, lambda: CREATED + 99)
-    child_writer.replace(Parent(row_id, number, updated_at, None, None), Children(items, (), 1, None), settled=True)
+    parent = Parent(row_id, number, updated_at, None, None)
+    child_writer.replace([ChildReading(parent, Children(items, (), 1, None), True)])
 
 
 def note(remote_id: int, body: str, **changes: Any) -> NoteRecord:

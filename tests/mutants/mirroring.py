@@ -122,9 +122,9 @@ MUTANTS = (
         first, cursor = None, replace(cursor, validator=None)
         floor = max(self._intake.now_ms() - self._plan.lookback_ms, cursor.horizon)
         spans = [open_head(cursor.watermark, below, floor), *below]
-        limit, spent = max(self._plan.max_pages, LEAST_PAGES), 0
+        limit, spent, read = max(self._plan.max_pages, LEAST_PAGES), 0, 0
         guard, opened_at = PageGuard(), None
-        while spans and spent < limit and self._intake.tally.pages < MOST_EMPTY * limit:
+        while spans and spent < limit and read < MOST_EMPTY * limit:
             span = spans[0]
             page = await self._fetch(span, spans, cursor, known)
 """,
@@ -132,9 +132,9 @@ MUTANTS = (
         first = None
         floor = max(self._intake.now_ms() - self._plan.lookback_ms, cursor.horizon)
         spans = [open_head(cursor.watermark, below, floor), *below]
-        limit, spent = max(self._plan.max_pages, LEAST_PAGES), 0
+        limit, spent, read = max(self._plan.max_pages, LEAST_PAGES), 0, 0
         guard, opened_at = PageGuard(), None
-        while spans and spent < limit and self._intake.tally.pages < MOST_EMPTY * limit:
+        while spans and spent < limit and read < MOST_EMPTY * limit:
             span = spans[0]
             page = await self._fetch(span, spans, cursor, known)
             cursor = replace(cursor, validator=page.validator if self._intake.tally.pages == 0 else cursor.validator)

@@ -51,6 +51,46 @@ SETTLING = (
 
 WHOLE = (
     Mutant(
+        name="parents-of-a-batch-count-as-read-before-their-children-are-stored",
+        invariant="children read whole",
+        file="store/mirror/child_writer.py",
+        before="""        with self._writing() as tx:
+            for reading in readings:
+                # A parent""",
+        after="""        with self._writing() as tx:
+            for one in readings:
+                name = self._family.name
+                record_read(tx, self._kind, name, self._scope.project, one.parent, settled=one.settled, now_ms=now)
+        with self._writing() as tx:
+            for reading in readings:
+                # A parent""",
+        test="tests/crash/test_kill_matrix.py"
+        "::test_a_run_killed_inside_a_commit_of_several_parents_leaves_each_parent_whole_or_absent[40]",
+        why="A death between the two leaves parents that count as read, without children.",
+    ),
+    Mutant(
+        name="batch-of-children-left-behind-by-an-error",
+        invariant="children read whole",
+        file="engine/child_batch.py",
+        before="""            if self._ready:
+                await self._commit()
+            raise
+""",
+        after="""            raise
+""",
+        test="tests/unit/engine/test_child_batch.py::test_parents_that_were_read_before_the_rate_limit_are_stored",
+        why="Every run that ends at a rate limit would read the same parents again.",
+    ),
+    Mutant(
+        name="batch-of-children-without-a-limit",
+        invariant="9",
+        file="engine/child_batch.py",
+        before="            self._full.set()\n            self._room.clear()\n",
+        after="            self._full.set()\n",
+        test="tests/unit/engine/test_child_batch.py::test_a_store_that_is_slow_lets_no_more_than_two_batches_wait",
+        why="A slow disk would fill the memory with children, and a crash would repeat all of them.",
+    ),
+    Mutant(
         name="sweep-after-the-first-page",
         invariant="children read whole",
         file="engine/whole.py",

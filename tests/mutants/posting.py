@@ -69,9 +69,9 @@ RECORD_KEYS = (
         name="record-key-kept-at-the-end-only",
         invariant=RECORD_KEY,
         file="engine/log.py",
-        before="            self._intake.take(page, cursor)\n",
-        after="            self._intake.take(page, cursor if whole else self._intake.store.load())\n",
-        test=f"{DEATHS}::test_after_a_killed_poll_only_one_page_is_read_again[records]",
+        before="            self._intake.begin(page, cursor)\n",
+        after="            self._intake.begin(page, cursor if whole else self._intake.store.load())\n",
+        test=f"{DEATHS}::test_after_a_killed_poll_at_most_two_pages_of_a_list_are_read_again[records]",
         why="A crash would repeat every page of the repository, and a long one would never be read to its end.",
     ),
     Mutant(

@@ -67,6 +67,17 @@ PROMISES = (
             f"{listening.COST}::test_in_thread_mode_the_cost_of_a_quiet_poll_is_linear_in_tracked_threads",
         ),
     ),
+    Promise(
+        walking.AHEAD,
+        (
+            f"{walking.FETCHING_AHEAD}::test_a_page_fetched_ahead_of_a_commit_that_fails_is_not_stored",
+            (
+                f"{walking.FETCHING_AHEAD}::"
+                "test_a_cancelled_walk_ends_when_the_page_that_is_being_stored_is_committed_and_counted"
+            ),
+            _KILLED,
+        ),
+    ),
     Promise("re-anchoring", (_HISTORIES,)),
     Promise(
         "two equal passes",

@@ -72,8 +72,8 @@ RETRY = (
         name="quarantine-released-by-any-answer",
         invariant="quarantine retried",
         file="engine/intake.py",
-        before="        intake.take(page, intake.store.load(), released=() if again else (entry.key,))\n",
-        after="        intake.take(page, intake.store.load(), released=(entry.key,))\n",
+        before="        intake.begin(page, intake.store.load(), released=() if again else (entry.key,))\n",
+        after="        intake.begin(page, intake.store.load(), released=(entry.key,))\n",
         test=f"{_WALK}::test_a_quarantined_item_that_still_fails_stays_and_does_not_stop_the_walk",
         why="A question that failed would count as an answer.",
     ),
@@ -125,7 +125,8 @@ CHILDREN = (
         file="engine/child_sync.py",
         before="                self._fail(parent, error)\n            return\n",
         after="""                self._fail(parent, error)
-                self._store.replace(parent, Children((), (), 0, None), settled=False)
+                empty = await read_lists(())
+                self._store.replace([ChildReading(parent, empty, False)])
             return
 """,
         test=f"{_CHILDREN}::test_no_children_are_written_before_all_pages_were_parsed",
@@ -177,8 +178,8 @@ GAPS = (
         name="gap-not-kept",
         invariant="descending walk keeps its gap",
         file="engine/newest_first.py",
-        before="            self._intake.take(page, cursor, spans)\n",
-        after="            self._intake.take(page, cursor, [])\n",
+        before="            self._intake.begin(page, cursor, spans)\n",
+        after="            self._intake.begin(page, cursor, [])\n",
         test="tests/properties/test_newest_first.py::test_a_burst_larger_than_one_poll_leaves_no_gap",
         why="An account that posts faster than it is polled loses what lies between two polls.",
     ),

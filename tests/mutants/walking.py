@@ -55,7 +55,7 @@ ONE_TRANSACTION = (
         record = await source.resolve(configured)
     return _save(session, source, configured, record)
 """,
-        test="tests/situations/test_transactions.py::test_no_transaction_is_open_while_a_request_is_answered",
+        test="tests/situations/test_transactions.py::test_no_transaction_waits_for_the_answer_to_a_request",
         why="A slow server would lock the database for everybody.",
     ),
 )
@@ -67,14 +67,14 @@ CRASHES = (
         file="engine/walk.py",
         before="""                complete=cursor.complete or window is None,
             )
-            self._intake.take(page, cursor)
+            self._intake.begin(page, cursor)
 """,
         after="""                complete=cursor.complete or window is None,
             )
-            self._intake.take(page, cursor if window is None else self._intake.store.load())
+            self._intake.begin(page, cursor if window is None else self._intake.store.load())
 """,
-        test=f"{SITUATIONS}::test_a_crash_at_any_point_costs_at_most_one_page_per_scope",
-        why="A crash would repeat every page of the walk, not one.",
+        test=f"{SITUATIONS}::test_a_crash_at_any_point_costs_at_most_two_pages_per_scope",
+        why="A crash would repeat every page of the walk, not two.",
     ),
     Mutant(
         name="interrupted-window-forgotten",
@@ -82,7 +82,7 @@ CRASHES = (
         file="engine/window.py",
         before="    if saved is not None and is_open(saved):\n",
         after="    if saved is not None and saved.passes < 0:\n",
-        test=f"{SITUATIONS}::test_after_a_kill_half_way_the_next_run_reads_the_rest_plus_one_page_per_scope[True]",
+        test=f"{SITUATIONS}::test_after_a_kill_half_way_at_most_two_pages_per_scope_are_read_twice[True]",
         why="A window of many pages would start over at its first page after every crash.",
     ),
     Mutant(
@@ -102,6 +102,62 @@ CRASHES = (
         after="    return max(positions, key=order_key, default=None)\n",
         test=f"{_WINDOW}::test_a_window_of_two_pages_is_read_again_before_moving_on",
         why="A crash after it would resume beyond what is still to be confirmed.",
+    ),
+)
+
+AHEAD = "one page ahead"
+FETCHING_AHEAD = "tests/unit/engine/test_fetching_ahead.py"
+SLOW_COMMIT = (
+    "tests/crash/test_kill_matrix.py"
+    "::test_a_run_killed_while_a_commit_is_slow_has_fetched_one_page_ahead_and_repeats_two"
+)
+ONE_AHEAD = (
+    Mutant(
+        name="two-pages-fetched-ahead",
+        invariant=AHEAD,
+        file="engine/intake.py",
+        before="""        finally:
+            await self.settle()
+        return page
+""",
+        after="""        finally:
+            before, self._storing = self._storing, getattr(self, "_late", None)
+            await self.settle()
+            self._late = before
+        return page
+""",
+        test=f"{FETCHING_AHEAD}::test_a_page_is_fetched_while_the_page_before_it_is_stored_and_no_further_ahead",
+        why="A crash would repeat three pages of a list, and a slow disk would fill the memory.",
+    ),
+    Mutant(
+        name="cursor-saved-before-the-page-that-is-being-stored",
+        invariant=AHEAD,
+        file="engine/intake.py",
+        before="""            self._storing = self._thread.begin(lambda:""",
+        after="""            self.store.commit(Batch((), cursor))
+            self._storing = self._thread.begin(lambda:""",
+        test=SLOW_COMMIT,
+        why="A death before the commit of the page skips it for good.",
+    ),
+    Mutant(
+        name="error-of-the-page-ahead-drops-the-page-before-it",
+        invariant=AHEAD,
+        file="engine/intake.py",
+        before="""        try:
+            page = await lister.fetch(request)
+            self.seam(Seam.AFTER_FETCH)
+        finally:
+            await self.settle()
+        return page
+""",
+        after="""        page = await lister.fetch(request)
+        self.seam(Seam.AFTER_FETCH)
+        await self.settle()
+        return page
+""",
+        test=f"{FETCHING_AHEAD}"
+        "::test_an_error_in_the_page_fetched_ahead_is_raised_after_the_page_before_it_is_committed",
+        why="A walk would end, and its lease be released, while one of its pages is being stored.",
     ),
 )
 
@@ -346,6 +402,7 @@ ETAGS = (
 MUTANTS = (
     *ONE_TRANSACTION,
     *CRASHES,
+    *ONE_AHEAD,
     *IDENTITY,
     *FORWARD,
     *REMOTE_TIME,

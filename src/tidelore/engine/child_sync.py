@@ -14,15 +14,27 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from enum import Enum
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-from tidelore.core.errors import CredentialsRejected, QueryLimited, RateLimited, RemoteError, RemoteNotFound
+from tidelore.core.errors import (
+    CredentialsRejected,
+    IntegrityError,
+    QueryLimited,
+    RateLimited,
+    RemoteError,
+    RemoteNotFound,
+)
 from tidelore.core.model import Rejected
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.ports import Pages, Parent, R_contra
-from tidelore.engine.whole import Children, read_lists
+from tidelore.engine.whole import ChildReading, read_lists
+
+if TYPE_CHECKING:
+    # The store imports this module for its rules, and offline reads must not load asyncio.
+    from tidelore.core.concurrency import WriterThread
+    from tidelore.engine.child_batch import ChildBatch
 
 IN_A_ROW = 3
 """After this many refused parents in a row the cause is probably not the single parent."""
@@ -64,8 +76,11 @@ class ChildStore(Protocol[R_contra]):
         """Return parents not yet synced for their version, each at most once per run, oldest change first."""
         ...
 
-    def replace(self, parent: Parent, children: Children[R_contra], *, settled: bool) -> int:
-        """Upsert the children, sweep those not seen and move the watermark, in one transaction; count changes."""
+    def replace(self, readings: Sequence[ChildReading[R_contra]]) -> int:
+        """Upsert the children of parents, sweep those not seen and move their watermarks, in one transaction.
+
+        Return how many children changed.
+        """
         ...
 
     def record_failure(self, parent: Parent, error: str, rejected: Sequence[Rejected] = ()) -> None:
@@ -119,7 +134,8 @@ class ChildSync(Generic[C]):
     """Sync one kind of children for all due parents, with bounded concurrency.
 
     `is_there` requests a parent itself: True when it responds, False when it is gone, None when that is unknown. `gone`
-    counts the parents that were deleted; `unavailable` is why this kind cannot be read in the whole project.
+    counts the parents that were deleted; `unavailable` is why this kind cannot be read in the whole project. With
+    `thread`, the children of several parents are committed together in that thread.
     """
 
     def __init__(
@@ -134,6 +150,7 @@ class ChildSync(Generic[C]):
         seam: Crashpoint = no_seam,
         tally: ChildTally | None = None,
         on_parent: Callable[[ChildTally], None] = lambda _tally: None,
+        thread: WriterThread | None = None,
     ) -> None:
         self._store = store
         self._lists_of = lists_of
@@ -143,6 +160,8 @@ class ChildSync(Generic[C]):
         self._max_bytes = max_bytes
         self._seam = seam
         self._on_parent = on_parent
+        self._thread = thread
+        self._batch: ChildBatch[C] | None = None
         self._refused: list[tuple[Parent, RemoteError]] = []
         self._in_a_row = 0
         self._read_any = False
@@ -156,10 +175,10 @@ class ChildSync(Generic[C]):
         queue = iter(parents)
         while self.unavailable is None:
             try:
-                await self._work_through(queue)
+                await self._store_beside(queue)
             except BaseExceptionGroup as several:
                 # Callers handle single errors from our error tree, not exception groups.
-                raise several.exceptions[0] from None
+                raise _first(several) from None
             halted = self._is_halted
             await self._judge_refused()
             if not halted:
@@ -183,6 +202,21 @@ class ChildSync(Generic[C]):
             return self._in_a_row > 0
         return self._in_a_row >= (AFTER_SUCCESS if self._read_any else IN_A_ROW)
 
+    async def _store_beside(self, queue: Iterator[Parent]) -> None:
+        """Read the children of all parents and commit them meanwhile; at the end everything that was read is stored."""
+        if self._thread is None:
+            await self._work_through(queue)
+            return
+        import asyncio
+
+        from tidelore.engine.child_batch import ChildBatch
+
+        self._batch = ChildBatch(self._thread, self._store_together, self._count)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._batch.work())
+            await self._work_through(queue)
+            self._batch.close()
+
     async def _work_through(self, queue: Iterator[Parent]) -> None:
         # Imported here because the store imports this module for its rules, and offline reads must not load asyncio.
         import asyncio
@@ -199,7 +233,6 @@ class ChildSync(Generic[C]):
             if parent is None:
                 return
             await self._sync(parent)
-            self._on_parent(self.tally)
 
     async def _sync(self, parent: Parent) -> None:
         tally = self.tally
@@ -220,13 +253,34 @@ class ChildSync(Generic[C]):
         if children.rejected:
             tally.quarantined += len(children.rejected)
             self._store.record_failure(parent, children.rejected[0].error, children.rejected)
+            self._on_parent(tally)
             return
-        settled = is_settled(parent.updated_at, children.server_at, self._settle_ms)
-        self._seam(Seam.BEFORE_COMMIT)
-        tally.changed += self._store.replace(parent, children, settled=settled)
-        self._seam(Seam.AFTER_COMMIT)
-        tally.fetched += 1
-        tally.settled += settled
+        reading = ChildReading(parent, children, is_settled(parent.updated_at, children.server_at, self._settle_ms))
+        if self._batch is not None:
+            await self._batch.add(reading)
+        else:
+            self._count([reading], self._store_together([reading]))
+
+    def _store_together(self, readings: Sequence[ChildReading[C]]) -> int:
+        """Commit the children of parents, in any thread; return how many changed."""
+        for _ in readings:
+            self._seam(Seam.BEFORE_COMMIT)
+        try:
+            changed = self._store.replace(readings)
+        except IntegrityError:
+            if len(readings) == 1:
+                raise
+            # One parent that cannot be stored must not keep those before it from being stored.
+            changed = sum(self._store.replace([reading]) for reading in readings)
+        for _ in readings:
+            self._seam(Seam.AFTER_COMMIT)
+        return changed
+
+    def _count(self, readings: Sequence[ChildReading[C]], changed: int) -> None:
+        self.tally.changed += changed
+        self.tally.fetched += len(readings)
+        self.tally.settled += sum(reading.settled for reading in readings)
+        self._on_parent(self.tally)
 
     def _note_answered(self) -> None:
         self._in_a_row = 0
@@ -261,3 +315,10 @@ class ChildSync(Generic[C]):
     def _fail(self, parent: Parent, error: RemoteError) -> None:
         self.tally.failed += 1
         self._store.record_failure(parent, error.message)
+        self._on_parent(self.tally)
+
+
+def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the first single error of a group."""
+    first = several.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first

@@ -2,13 +2,16 @@
 
 Invariant 1: records and the cursor that covers them are one commit. Invariant 3: an item is new when its version is not
 stored, regardless of its place in the list. Invariant 6: a replayed page writes no row.
+
+With a writer thread a page is stored while the next one is fetched. Commits stay in order, and a page is committed
+before the page after the next one is requested: so a crash repeats at most two pages (invariant 2).
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,7 +20,11 @@ from tidelore.core.errors import RemoteError
 from tidelore.core.model import Item, Rejected, RemoteId, Version
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.cursor import Cursor, Gap, backfilled, why_invalid
-from tidelore.engine.ports import Batch, Lister, Page, ScopeStore
+from tidelore.engine.ports import Batch, Lister, ListRequest, Page, Pages, ScopeStore
+
+if TYPE_CHECKING:
+    # The store imports this module for its rules, and offline reads must not load asyncio.
+    from tidelore.core.concurrency import Pending, WriterThread
 
 _LOG = logging.getLogger(__name__)
 
@@ -83,7 +90,11 @@ def sort_out(items: Sequence[Item[R]], stored: Mapping[RemoteId, Version], horiz
 
 
 class Intake(Generic[R]):
-    """Storage for one walk: loads the cursor, commits pages and keeps the tally."""
+    """Storage for one walk: loads the cursor, commits pages and keeps the tally.
+
+    With `thread`, `begin` stores a page in that thread while the next page is fetched. Without it nothing is fetched
+    ahead: use none where a request depends on what is stored.
+    """
 
     def __init__(
         self,
@@ -91,6 +102,7 @@ class Intake(Generic[R]):
         now_ms: Callable[[], int],
         seam: Crashpoint = no_seam,
         on_page: Callable[[Tally], None] | None = None,
+        thread: WriterThread | None = None,
     ) -> None:
         self.store = store
         self.now_ms = now_ms
@@ -98,6 +110,9 @@ class Intake(Generic[R]):
         self.tally = Tally()
         self.server_at: int | None = None
         self._on_page = on_page
+        self._thread = thread
+        self._storing: Pending[None] | None = None
+        self._uncounted: Callable[[], None] | None = None
 
     def load(self, safe_backfill_ms: int) -> Cursor:
         """Return the cursor. An invalid one is set aside and replaced by a bounded backfill."""
@@ -119,29 +134,80 @@ class Intake(Generic[R]):
         gone: Sequence[RemoteId] = (),
     ) -> None:
         """Commit the new items of a page together with the cursor that covers it."""
+        self._store(page, cursor, gaps, released, gone)
+        self._count()
+
+    def begin(
+        self, page: Page[R], cursor: Cursor, gaps: Sequence[Gap] | None = None, released: Sequence[str] = ()
+    ) -> None:
+        """Begin to commit a page as `take` does; `fetch` and `settle` wait for it."""
+        assert self._storing is None, "commits stay in order"
+        if self._thread is None:
+            self.take(page, cursor, gaps, released)
+        else:
+            self._storing = self._thread.begin(lambda: self._store(page, cursor, gaps, released, ()))
+
+    async def fetch(self, lister: Pages[R], request: ListRequest) -> Page[R]:
+        """Fetch a page while the page before it is committed. When this ends, also by an error, that commit has too."""
+        try:
+            page = await lister.fetch(request)
+            self.seam(Seam.AFTER_FETCH)
+        finally:
+            await self.settle()
+        return page
+
+    async def settle(self) -> None:
+        """Wait until the page that is being stored is committed, and count it."""
+        storing, self._storing = self._storing, None
+        if storing is not None:
+            try:
+                await storing.wait()
+            finally:
+                # After a cancellation too: what is committed counts.
+                self._count()
+
+    def _count(self) -> None:
+        count, self._uncounted = self._uncounted, None
+        if count is not None:
+            count()
+
+    def _store(
+        self,
+        page: Page[R],
+        cursor: Cursor,
+        gaps: Sequence[Gap] | None,
+        released: Sequence[str],
+        gone: Sequence[RemoteId],
+    ) -> None:
+        """Commit a page, in any thread; it is counted in the thread of the walk."""
         stored = self.store.stored([item.version.id for item in page.items]) if page.items else {}
         found = sort_out(page.items, stored, cursor.horizon)
         self.seam(Seam.BEFORE_COMMIT)
         self.store.commit(Batch([*found.created, *found.changed], cursor, page.rejected, gaps, released, gone))
         self.seam(Seam.AFTER_COMMIT)
-        self.server_at = page.server_at or self.server_at
-        tally = self.tally
-        tally.pages += 1
-        tally.fetched += len(page.items) + len(page.rejected)
-        tally.created += len(found.created)
-        tally.changed += len(found.changed)
-        tally.replayed += found.replayed
-        tally.stale += found.stale
-        tally.quarantined += len(page.rejected)
-        tally.released += len(released)
-        tally.gone += len(gone)
-        tally.not_modified = page.not_modified
-        if self._on_page is not None:
-            self._on_page(tally)
+
+        def count() -> None:
+            self.server_at = page.server_at or self.server_at
+            tally = self.tally
+            tally.pages += 1
+            tally.fetched += len(page.items) + len(page.rejected)
+            tally.created += len(found.created)
+            tally.changed += len(found.changed)
+            tally.replayed += found.replayed
+            tally.stale += found.stale
+            tally.quarantined += len(page.rejected)
+            tally.released += len(released)
+            tally.gone += len(gone)
+            tally.not_modified = page.not_modified
+            if self._on_page is not None:
+                self._on_page(tally)
+
+        self._uncounted = count
 
 
 async def retry_quarantined(lister: Lister[R], intake: Intake[R]) -> None:
     """Fetch quarantined items again, each by its own id, and release those that can be parsed or are gone."""
+    await intake.settle()
     for entry in intake.store.due_quarantined(MOST_RETRIED):
         try:
             page = await lister.fetch_one(entry.locator)
@@ -149,4 +215,5 @@ async def retry_quarantined(lister: Lister[R], intake: Intake[R]) -> None:
             page = Page(rejected=(Rejected(entry.key, entry.locator, b"", error.message),))
         # If it is rejected under a different key, release the old entry, or it would be due first at every walk.
         again = any(rejected.key == entry.key for rejected in page.rejected)
-        intake.take(page, intake.store.load(), released=() if again else (entry.key,))
+        intake.begin(page, intake.store.load(), released=() if again else (entry.key,))
+        await intake.settle()

@@ -15,7 +15,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.core.model import RemoteId
-from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import SKEW_MS, Cursor, LogPosition, forward
 from tidelore.engine.intake import Intake, Tally, retry_quarantined
 from tidelore.engine.ports import Lister, ListRequest, Page
@@ -108,14 +107,13 @@ class LogWalk(Generic[R]):
         """Read one part to its end, or to the page limit."""
         guard, max_pages, is_last = PageGuard(), self._plan.max_pages, part == [*self._listers][-1]
         while True:
-            page = await self._listers[part].fetch(ListRequest(token=progress.token))
-            self._intake.seam(Seam.AFTER_FETCH)
+            page = await self._intake.fetch(self._listers[part], ListRequest(token=progress.token))
             guard.look(page)
             progress = progress.after(page.next_token, max_pages)
             self.behind = self.behind or (progress.token is not None and progress.new >= max_pages)
             whole = progress.token is None and is_last and not self.behind
             cursor = self._covering(cursor, part, page, whole=whole)
-            self._intake.take(page, cursor)
+            self._intake.begin(page, cursor)
             if progress.token is None or progress.new >= max_pages:
                 return cursor
 

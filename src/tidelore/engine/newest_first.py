@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from tidelore.core.errors import RemoteError, RemotePermanent
 from tidelore.core.model import Position
-from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor, Gap, Validator, forward, order_key
 from tidelore.engine.intake import Intake, Tally, retry_quarantined
 from tidelore.engine.ports import Batch, Lister, ListRequest, Page
@@ -96,18 +95,17 @@ class NewestFirstWalk(Generic[R]):
         first, cursor = None, replace(cursor, validator=None)
         floor = max(self._intake.now_ms() - self._plan.lookback_ms, cursor.horizon)
         spans = [open_head(cursor.watermark, below, floor), *below]
-        limit, spent = max(self._plan.max_pages, LEAST_PAGES), 0
+        limit, spent, read = max(self._plan.max_pages, LEAST_PAGES), 0, 0
         guard, opened_at = PageGuard(), None
-        while spans and spent < limit and self._intake.tally.pages < MOST_EMPTY * limit:
+        while spans and spent < limit and read < MOST_EMPTY * limit:
             span = spans[0]
             page = await self._fetch(span, spans, cursor, known)
-            self._intake.seam(Seam.AFTER_FETCH)
             if page.not_modified:
-                self._intake.take(page, replace(cursor, validator=known))
+                self._intake.begin(page, replace(cursor, validator=known))
                 break
-            if self._intake.tally.pages == 0 and shows_what_comes(page, self._plan.overlap_ms):
+            if read == 0 and shows_what_comes(page, self._plan.overlap_ms):
                 first = page.validator
-            known = None
+            known, read = None, read + 1
             self._look(guard, page, spans, cursor)
             opened_at = page.server_at if opened_at is None else opened_at
             listed = (item.position for item in page.items if item.version.id not in page.pinned)
@@ -125,7 +123,7 @@ class NewestFirstWalk(Generic[R]):
                 if not spans:
                     watermark = forward(cursor.watermark, top)
                     cursor = replace(cursor, watermark=watermark, complete=True, validator=first)
-            self._intake.take(page, cursor, spans)
+            self._intake.begin(page, cursor, spans)
         await retry_quarantined(self._lister, self._intake)
         return self._intake.tally
 
@@ -140,7 +138,7 @@ class NewestFirstWalk(Generic[R]):
 
     async def _fetch(self, span: Gap, spans: Sequence[Gap], cursor: Cursor, known: Validator | None) -> Page[R]:
         try:
-            return await self._lister.fetch(ListRequest(token=span.token, validator=known))
+            return await self._intake.fetch(self._lister, ListRequest(token=span.token, validator=known))
         except RemoteError as error:
             if span.token is not None and (not error.retryable or error.status == 500):
                 # The server no longer accepts its own token, so the next walk reads this span from the top.

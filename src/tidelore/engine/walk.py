@@ -1,7 +1,8 @@
 """Walk a list ordered by update time or by id: fetch a page, commit it with its cursor, continue.
 
-This module contains the loop only; `window.py` decides and `intake.py` stores. Invariant 2: a crash repeats at most one
-page. Invariant 7: items that cannot be parsed are quarantined and fetched again, and never stop a walk.
+This module contains the loop only; `window.py` decides and `intake.py` stores. The next request depends on the page
+only, so it is sent while the page is stored. Invariant 2: a crash repeats at most two pages. Invariant 7: items that
+cannot be parsed are quarantined and fetched again, and never stop a walk.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.core.errors import RemoteError, RemoteTransient
-from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import Cursor, Window, forward
 from tidelore.engine.intake import Intake, Tally, retry_quarantined
 from tidelore.engine.ports import Lister, ListRequest, Page
@@ -58,17 +58,14 @@ class Walk(Generic[R]):
         window: Window | None = begin(cursor, plan.order, plan.overlap_ms)
         guard = PageGuard()
         while window is not None:
-            if window.passes > MAX_PASSES:
-                raise RemoteTransient("the list kept changing while it was read", reason="unstable_list")
             page = await self._fetch(window, cursor)
             if page is None:
                 window = Window(window.instant, window.since, before=window.before, passes=window.passes + 1)
                 continue
-            self._intake.seam(Seam.AFTER_FETCH)
             guard = guard if window.token is not None else PageGuard()
             guard.look(page)
             if page.not_modified:
-                self._intake.take(page, cursor)
+                self._intake.begin(page, cursor)
                 break
             opened_at = page.server_at if opened_at is None else opened_at
             positions = believable((item.position for item in page.items), page.server_at)
@@ -87,14 +84,18 @@ class Walk(Generic[R]):
                 validator=page.validator if quiet else None,
                 complete=cursor.complete or window is None,
             )
-            self._intake.take(page, cursor)
+            self._intake.begin(page, cursor)
         await retry_quarantined(self._lister, self._intake)
         return self._intake.tally
 
     async def _fetch(self, window: Window, cursor: Cursor) -> Page[R] | None:
         """Fetch the next page of a window, or return None if the server no longer knows it: the window starts over."""
+        if window.passes > MAX_PASSES:
+            await self._intake.settle()
+            raise RemoteTransient("the list kept changing while it was read", reason="unstable_list")
         try:
-            return await self._lister.fetch(ListRequest(window.since, window.token, cursor.validator))
+            request = ListRequest(window.since, window.token, cursor.validator)
+            return await self._intake.fetch(self._lister, request)
         except RemoteError as error:
             if window.token is None or error.retryable or error.status not in {400, 404, 410, 422}:
                 raise

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from tidelore.core.errors import RemotePermanent, RemoteTransient
 from tidelore.core.model import Item, R_co, Rejected, RemoteId
-from tidelore.engine.ports import Lister, ListRequest, Page, Pages
+from tidelore.engine.ports import Lister, ListRequest, Page, Pages, Parent
 from tidelore.engine.window import MAX_PASSES
 
 IDLE_PAGES = 20
@@ -80,6 +80,11 @@ class Spool(Collection[Item[C]], Generic[C]):
         self._file: IO[bytes] | None = None
         self._chunks = 0
         self._chunk_of: dict[RemoteId, int] = {}
+
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes of payloads are in memory."""
+        return self._held_bytes + (0 if self._before is None else self._before.held_bytes)
 
     def add(self, items: Iterable[Item[C]]) -> None:
         """Append items; an item with a known id replaces the earlier one."""
@@ -148,12 +153,21 @@ def in_chunks(items: Iterable[Item[C]]) -> Iterator[list[Item[C]]]:
 
 
 class Children(Struct, Generic[R_co], frozen=True):
-    """All children of one parent that could be parsed, and those that were rejected."""
+    """All children of one parent that could be parsed, and those that were rejected; `held_bytes` are in memory."""
 
     items: Collection[Item[R_co]]
     rejected: Sequence[Rejected]
     pages: int
     server_at: int | None
+    held_bytes: int = 0
+
+
+class ChildReading(Struct, Generic[R_co], frozen=True):
+    """All children of one parent, and whether they were read late enough to count as settled."""
+
+    parent: Parent
+    children: Children[R_co]
+    settled: bool
 
 
 async def read_pages(
@@ -208,6 +222,7 @@ async def read_lists(listers: Sequence[Pages[C]], max_bytes: int | None = None) 
         [entry for part in parts for entry in part.rejected],
         sum(part.pages for part in parts),
         None if None in clocks else min(clock for clock in clocks if clock is not None),
+        0 if items is None else items.held_bytes,
     )
 
 

@@ -187,7 +187,8 @@ class AccountReader(Struct, frozen=True):
             self._forget(account)
         start = self._begin(account, writer, mode)
         shop, settings = self.session.shop, self.session.shop.config.bluesky
-        intake = Intake(writer, shop.clock.now_ms, shop.seam, ReadingProgress(account.handle, report, writer))
+        tell = ReadingProgress(account.handle, report, writer)
+        intake = Intake(writer, shop.clock.now_ms, shop.seam, tell, self.session.thread)
         report.tally = intake.tally
         did, per_page, max_pages = account.did, settings.posts_per_page, settings.max_pages_per_user
         found = ReadResult()

@@ -250,6 +250,7 @@ class ProjectChildren:
     ) -> None:
         self._shop = shop = session.shop
         self._counters = session.counters
+        self._thread = session.thread
         self._target = target
         self._project = project
         self._child = child
@@ -353,6 +354,7 @@ class ProjectChildren:
             seam=self._shop.seam,
             tally=child.tally,
             on_parent=tell,
+            thread=self._thread,
         )
 
     def _lists(self, parent: Parent) -> Sequence[Pages[ChildRecord]]:

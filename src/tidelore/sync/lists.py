@@ -275,7 +275,9 @@ class ListReading(Struct):
 
     async def _read(self, project: ProjectRow, writer: PageWriter[R], lister: Lister[R]) -> None:
         shop, target = self.session.shop, self.target
-        intake = Intake(writer, shop.clock.now_ms, shop.seam, self._tell)
+        # A list that needs stored parents is not read ahead: what it requests depends on what is stored.
+        thread = None if isinstance(lister, NeedsParents) else self.session.thread
+        intake = Intake(writer, shop.clock.now_ms, shop.seam, self._tell, thread)
         self.report.links, self.report.tally, self.counted = writer.links, intake.tally, Tally()
         overlap, backfill = self._span()
         if target.source.feeds:

@@ -21,7 +21,7 @@ from tidelore.engine.child_sync import (
     pause_ms,
 )
 from tidelore.engine.ports import ListRequest, Page, Parent
-from tidelore.engine.whole import Children, read_all, read_lists
+from tidelore.engine.whole import ChildReading, read_all, read_lists
 from tidelore.engine.window import MAX_PASSES
 
 SETTLE_MS = 75_000
@@ -35,6 +35,7 @@ class Nest:
     def __init__(self, *parents: Parent) -> None:
         self._waiting = list(parents)
         self.written: list[tuple[int, list[object], bool]] = []
+        self.commits: list[list[int]] = []
         self.failures: list[tuple[int, str]] = []
         self.quarantined: list[Rejected] = []
         self.buried: list[int] = []
@@ -60,9 +61,11 @@ class Nest:
         out, self._waiting = self._waiting[:limit], self._waiting[limit:]
         return out
 
-    def replace(self, parent: Parent, children: Children[str], *, settled: bool) -> int:
-        self.written.append((parent.id, [child.version.id for child in children.items], settled))
-        return len(children.items)
+    def replace(self, readings: Sequence[ChildReading[str]]) -> int:
+        self.commits.append([one.parent.id for one in readings])
+        for one in readings:
+            self.written.append((one.parent.id, [child.version.id for child in one.children.items], one.settled))
+        return sum(len(one.children.items) for one in readings)
 
     def record_failure(self, parent: Parent, error: str, rejected: Sequence[Rejected] = ()) -> None:
         self.failures.append((parent.id, error))

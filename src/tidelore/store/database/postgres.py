@@ -8,6 +8,7 @@ postgresql:// address is opened.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache
@@ -63,6 +64,8 @@ class PostgresDatabase:
         self._gathered: dict[Flush, set[Row]] = {}
         self._closed = False
         self._brief = False
+        # Transactions of the writer thread and statements of the event loop's thread use one connection in turn.
+        self._lock = threading.RLock()
         with self._translated():
             self._connection = _connect(address, self._limits)
         self._patience.join(id(self), self._interrupt)
@@ -190,8 +193,10 @@ class PostgresDatabase:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
+        """Hold the connection's lock in a block and convert its errors to ours."""
         try:
-            yield
+            with self._lock:
+                yield
         except psycopg.errors.DataCorrupted as error:
             raise DatabaseUnusable(
                 f"database {self._place} reports corruption: {_said(error)}", fix="restore it from a backup"

@@ -10,6 +10,7 @@ it, and it carries a mark by which `SqliteDatabase` refuses to write to it.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import MappingProxyType
@@ -95,7 +96,7 @@ class WrittenSnapshot(Struct, frozen=True):
 def write_snapshot(plan: SnapshotPlan) -> WrittenSnapshot:
     """Write the snapshot; at any error the target is as it was."""
     _refuse_target(plan)
-    with _temporary(plan.target) as path, Translation(plan.target):
+    with _temporary(plan.target) as path, Translation(plan.target, threading.RLock()):
         rows = _fill(path, plan)
         size = os.path.getsize(path)
         _sync(path)

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from itertools import chain, islice
 from typing import Any
@@ -94,7 +95,9 @@ class SqliteDatabase:
     def __init__(self, path: str, *, create: bool = True, patience: Patience | None = None) -> None:
         self.path = path
         self._patience = patience or Patience()
-        self._translated = Translation(path)
+        # Transactions of the writer thread and statements of the event loop's thread use one connection in turn.
+        self._lock = threading.RLock()
+        self._translated = Translation(path, self._lock)
         self._gathered: dict[Flush, set[Row]] = {}
         try:
             if not os.path.exists(path):
@@ -142,14 +145,15 @@ class SqliteDatabase:
                 fix="use the database it was made from, or make a new one with `lore snapshot --force`",
                 path=self.path,
             )
-        if durable:
-            with self._synced(), self.transaction():
-                yield self
-            return
+        with self._lock, self._synced() if durable else nullcontext(), self._transaction():
+            yield self
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
         with self._translated:
             self._connection.execute("BEGIN IMMEDIATE")
         try:
-            yield self
+            yield
             for flush, rows in self._gathered.items():
                 flush(self, rows)
             with self._translated:
@@ -298,17 +302,22 @@ def _is_writable(path: str) -> bool:
 
 
 class Translation:
-    """Converts SQLite errors in a block to ours. A class, because a generator is too slow around every statement."""
+    """Holds the connection's lock in a block and converts SQLite errors to ours.
 
-    __slots__ = ("_path",)
+    A class, because a generator is too slow around every statement.
+    """
 
-    def __init__(self, path: str) -> None:
+    __slots__ = ("_lock", "_path")
+
+    def __init__(self, path: str, lock: threading.RLock) -> None:
         self._path = path
+        self._lock = lock
 
     def __enter__(self) -> None:
-        return None
+        self._lock.acquire()
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        self._lock.release()
         if isinstance(error, apsw.Error):
             named = _named(self._path, error)
             if named is not None:

@@ -1,4 +1,4 @@
-"""Stores the children of one parent, and the statuses of issues, each in one transaction.
+"""Stores the children of parents, and the statuses of issues, in transactions that hold each parent whole.
 
 If fetching fails, only the parent's row in `child_sync` changes, and items that could not be parsed go to quarantine
 (invariant 7). A status is stored together with the version of the issue it was read for.
@@ -17,7 +17,7 @@ from tidelore.core.model import ChildRecord, CommentRecord, Item, R_co, Rejected
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.lease import Lease
 from tidelore.engine.ports import Parent
-from tidelore.engine.whole import Children, in_chunks
+from tidelore.engine.whole import ChildReading, Children, in_chunks
 from tidelore.store.database.port import Database, Params, Row, Transaction
 from tidelore.store.mirror.child_progress import (
     IS_DUE,
@@ -153,21 +153,29 @@ class ChildWriter:
             self._after = (parents[-1].updated_at, parents[-1].id)
         return parents
 
-    def replace(self, parent: Parent, children: Children[ChildRecord], *, settled: bool) -> int:
-        name, now = self._family.name, self._now_ms()
-        renewal = Renewal(self._scope.project, self._kind, parent.id, children.items, now, self._pack)
+    def replace(self, readings: Sequence[ChildReading[ChildRecord]]) -> int:
+        now, stored, changed = self._now_ms(), list[Children[ChildRecord]](), 0
         with self._writing() as tx:
-            if is_buried(tx, self._kind, parent.id):
-                # It was deleted while its children were being fetched.
-                return 0
-            changed = self._family.write(tx, renewal)
-            if changed:
-                mark(tx, SOURCE_TYPES[self._kind.table], [parent.id], now)
-                self._consume(tx, parent, children.items, now)
-            record_read(tx, self._kind, name, self._scope.project, parent, settled=settled, now_ms=now)
-            release_scope(tx, self._home(parent))
-            self._seam(Seam.INSIDE_COMMIT)
-        self.seen.update(self._family.tell(children.items))
+            for reading in readings:
+                # A parent may have been deleted while its children were being fetched.
+                if not is_buried(tx, self._kind, reading.parent.id):
+                    changed += self._replace(tx, reading, now)
+                    stored.append(reading.children)
+                self._seam(Seam.INSIDE_COMMIT)
+        for children in stored:
+            self.seen.update(self._family.tell(children.items))
+        return changed
+
+    def _replace(self, tx: Transaction, reading: ChildReading[ChildRecord], now_ms: int) -> int:
+        """Make the stored children of one parent those that were read; return how many changed."""
+        parent, items = reading.parent, reading.children.items
+        name, project = self._family.name, self._scope.project
+        changed = self._family.write(tx, Renewal(project, self._kind, parent.id, items, now_ms, self._pack))
+        if changed:
+            mark(tx, SOURCE_TYPES[self._kind.table], [parent.id], now_ms)
+            self._consume(tx, parent, items, now_ms)
+        record_read(tx, self._kind, name, project, parent, settled=reading.settled, now_ms=now_ms)
+        release_scope(tx, self._home(parent))
         return changed
 
     def _consume(self, tx: Transaction, parent: Parent, items: Collection[Item[ChildRecord]], now_ms: int) -> None:

@@ -6,6 +6,7 @@ A payload is identified by remote id and content hash.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from threading import Lock
 from typing import NamedTuple
 
 from tidelore.store.database.port import Transaction
@@ -75,11 +76,20 @@ def unpacked(encoding: str, payload: bytes) -> bytes:
 
 
 def packer(*, compress: bool) -> Pack:
-    """Return a function that encodes payloads for storage. Expensive to create, and not thread-safe."""
+    """Return a function that encodes payloads for storage. Expensive to create."""
     if not compress:
         return lambda payload: ("identity", payload)
     import zstandard
 
     # zstd level 1 compresses as well as zlib in a third of the time.
     squeeze = zstandard.ZstdCompressor(level=1).compress
-    return lambda payload: ("zstd", squeeze(payload)) if len(payload) >= _SMALL else ("identity", payload)
+    # One compressor must not be used by two threads at the same time.
+    lock = Lock()
+
+    def pack(payload: bytes) -> tuple[str, bytes]:
+        if len(payload) < _SMALL:
+            return "identity", payload
+        with lock:
+            return "zstd", squeeze(payload)
+
+    return pack

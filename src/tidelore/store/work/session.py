@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from msgspec import Struct, field
 
 from tidelore.core.clock import Clock
+from tidelore.core.concurrency import WriterThread
 from tidelore.core.config import Config
 from tidelore.core.errors import (
     DatabaseUnreachable,
@@ -59,7 +60,7 @@ class Session(Struct):
     """A run in progress. `error`, `partial` and `warnings` decide how its row is closed.
 
     `asked` returns the number of requests sent so far; without it, `counters` contains the number. `consumer` looks at
-    everything the run stores.
+    everything the run stores. Pages that are read one after another are stored in `thread`.
     """
 
     shop: Workshop
@@ -73,6 +74,7 @@ class Session(Struct):
     asked: Callable[[], int] | None = None
     consumer: Consumer | None = None
     course: PhaseProgress = field(default_factory=PhaseProgress)
+    thread: WriterThread = field(default_factory=WriterThread)
 
     @property
     def lease(self) -> Lease:
@@ -209,6 +211,7 @@ async def open_run(
         await _insist(shop, lambda: _close(session))
         shop.seam(Seam.AFTER_FINISH)
     finally:
+        session.thread.close()
         if session.held is not None:
             await _insist(shop, session.held.release)
 
