@@ -18,6 +18,7 @@ CURSOR = {
     "watermark_at",
     "watermark_id",
     "complete",
+    "horizon_at",
     "gaps",
     "polled_at",
     "verified_at",

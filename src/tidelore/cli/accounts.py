@@ -130,7 +130,7 @@ def list_command(ctx: click.Context, state: str | None) -> Output:
 @click.argument("name")
 @click.pass_context
 def show_command(ctx: click.Context, name: str) -> Output:
-    """Show the state, reading positions and problems of an account."""
+    """Show one account and its problems."""
     found = show_account(invocation_of(ctx).app(), name)
     return Output(found, _account_lines(found))
 

@@ -180,7 +180,7 @@ def blocked_command() -> None:
 @REPO
 @click.pass_context
 def blocked_list_command(ctx: click.Context, repo: str | None) -> Output:
-    """List blocked pull requests and why they are blocked."""
+    """List blocked pull requests and why."""
     found = list_blocked(invocation_of(ctx).app(), repo)
     lines = []
     for pull in found.items:

@@ -56,7 +56,7 @@ COMMANDS = {
     ),
     "context": (
         "tidelore.cli.reading.context:context_command",
-        "Show what matters about an issue, merge request or topic, within a budget.",
+        "Show what matters about an item, within a budget.",
     ),
     "changes": (
         "tidelore.cli.reading.changes:changes_command",
@@ -68,7 +68,7 @@ COMMANDS = {
     ),
     "open": (
         "tidelore.cli.reading.coverage:open_command",
-        "Open an issue, merge request, topic or post in the browser.",
+        "Open an item in the browser.",
     ),
     "reply": ("tidelore.cli.writing.reply:reply_command", "Reply to an issue, merge request, thread or comment."),
     "resolve": ("tidelore.cli.writing.reply:resolve_command", "Resolve a review thread."),
@@ -77,7 +77,7 @@ COMMANDS = {
     "count": ("tidelore.cli.count:count_command", "Count issues, merge requests and what belongs to them."),
     "similar": (
         "tidelore.cli.search:similar_command",
-        "Find threads similar to an issue, merge request, topic or post.",
+        "Find threads similar to an item.",
     ),
     "duplicates": (
         "tidelore.cli.reading.duplicates:duplicates_command",
@@ -89,13 +89,13 @@ COMMANDS = {
     ),
     "why": (
         "tidelore.cli.reading.why:why_command",
-        "Show the merge request and the discussion behind a line of code.",
+        "Show the discussion behind a line of code.",
     ),
     "status": ("tidelore.cli.status:status_command", "Show the service, its jobs, pending work and recent runs."),
     "sync-status": ("tidelore.cli.sync_status:sync_status_command", "Show how far each list has been read."),
     "coverage": (
         "tidelore.cli.reading.coverage:coverage_command",
-        "Show how complete the copy is, and what reading the rest would cost.",
+        "Show how complete the copy is.",
     ),
     "sync-runs": ("tidelore.cli.status:sync_runs_command", "List sync runs, newest first."),
     "sources": ("tidelore.cli.setup:sources_command", "List the configured hosts and their projects with their ids."),
@@ -113,7 +113,7 @@ COMMANDS = {
     ),
     "demo": (
         "tidelore_world.demo.command:command",
-        "Mirror a simulated GitLab, GitHub and Bluesky and verify the copy.",
+        "Mirror a simulated world and verify the copy.",
     ),
     "simulate": ("tidelore_world.demo.simulate:command", "Serve a simulated GitLab, GitHub and Bluesky."),
     "robot-docs": (

@@ -218,7 +218,7 @@ def _run(app: App, text: str, wanted: dict[str, Any], **limits: Any) -> SearchPa
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.pass_context
 def similar_command(ctx: click.Context, /, reference: str, **wanted: Any) -> Output:
-    """Find threads similar to an issue, merge request, topic or post.
+    """Find threads similar to an item.
 
     REF is '#12', '!12', 'group/project!12', a URL, an at:// URI, or a number that only one kind of item has. Compares
     stored embeddings (see `lore embed`) and needs no network.

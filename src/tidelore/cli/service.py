@@ -214,7 +214,7 @@ def hooks_install_command(ctx: click.Context, url: str, source: str | None, dry_
 @_source_option()
 @click.pass_context
 def hooks_check_command(ctx: click.Context, url: str | None, source: str | None) -> Output:
-    """Compare the last deliveries of each webhook with what arrived here.
+    """Compare sent webhooks with received ones.
 
     Asks the API of each forge for the webhook of every mirrored project and its last deliveries. Exits with 7 if a
     webhook is missing, incomplete, disabled or failing.

@@ -184,7 +184,7 @@ def sources_command(ctx: click.Context) -> Output | None:
 @click.option("--force", is_flag=True, help="Take over the lock from another process.")
 @click.pass_context
 def accept_command(ctx: click.Context, source: str, path: str, force: bool) -> Output:  # noqa: FBT001
-    """Accept the repository that now answers under a configured name.
+    """Accept a replaced repository.
 
     SOURCE is the name of a GitHub host, PATH a repository configured there. Use it after an error with the code
     REPOSITORY_REPLACED. Stored data of the former repository is kept under the name it has now and is no longer updated

@@ -56,7 +56,7 @@ SILENT = ("throttled_note", "delete_note", "push")
 )
 @click.pass_context
 def command(ctx: click.Context, /, seed: int, scale: float, seconds: float | None, **face: Any) -> Output:
-    """Mirror a simulated GitLab, GitHub and Bluesky and verify the copy.
+    """Mirror a simulated world and verify the copy.
 
     Kills the first sync half way, resumes it, changes the simulated data, syncs again and compares the copy with the
     simulator. Then GitHub repositories and Bluesky accounts are added, changed and compared in the same way, and one

@@ -33,7 +33,7 @@ _STEP = "  "
 def context_command(
     ctx: click.Context, /, reference: str, *, project: str | None, max_tokens: int, as_json: bool, **age: Any
 ) -> Output:
-    """Show what matters about an issue, merge request or topic, within a budget.
+    """Show what matters about an item, within a budget.
 
     The answer has the item, notes that decide something, unresolved threads, linked items, changed files and events.
     What does not fit is counted, with the command that shows it.

@@ -23,7 +23,7 @@ from tidelore.core.clock import describe_age, format_instant
 @click.option("--print", "only_print", is_flag=True, help="Print the address instead of opening it.")
 @click.pass_context
 def open_command(ctx: click.Context, /, reference: str, *, project: str | None, only_print: bool) -> Output:
-    """Open an issue, merge request, topic or post in the browser.
+    """Open an item in the browser.
 
     REF is '#12', '!12', 'group/project!12', a URL, an at:// URI, or a number that only one kind of item has.
     """
@@ -38,7 +38,7 @@ def open_command(ctx: click.Context, /, reference: str, *, project: str | None, 
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.pass_context
 def coverage_command(ctx: click.Context, /, project: str | None, *, as_json: bool) -> Output:
-    """Show how complete the copy is, and what reading the rest would cost.
+    """Show how complete the copy is.
 
     For each project: the lists with the number of stored items, and for what belongs to them (discussions, events,
     files and the like) how many issues and merge requests are current, outdated, never read, failing or unavailable.

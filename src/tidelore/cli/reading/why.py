@@ -25,7 +25,7 @@ _STEP = "  "
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.pass_context
 def why_command(ctx: click.Context, /, place: str, *, project: str | None, max_tokens: int, as_json: bool) -> Output:
-    """Show the merge request and the discussion behind a line of code.
+    """Show the discussion behind a line of code.
 
     FILE is a file of your git checkout. With LINE, `git blame` finds the commit of that line; without, the newest
     commit of the file that belongs to a stored merge request counts. The remotes of the checkout name the project.

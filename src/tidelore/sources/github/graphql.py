@@ -17,7 +17,7 @@ from tidelore.http.response import Response
 from tidelore.sources.github.client import GitHubClient
 from tidelore.sources.graphql import GraphQlAnswer, PagedQueries, PartialAnswer, Path, Problem
 
-LIMITED = frozenset({"RATELIMITED", "RATE_LIMIT"})
+LIMITED = frozenset({"RATE_LIMITED", "RATE_LIMIT"})
 REFUSED = frozenset({"FORBIDDEN", "INSUFFICIENT_SCOPES"})
 _TOO_MUCH = frozenset({"RESOURCE_LIMITS_EXCEEDED", "MAX_NODE_LIMIT_EXCEEDED"})
 _FAILED = frozenset({"INTERNAL", "SERVICE_UNAVAILABLE"})

@@ -50,6 +50,7 @@ LEFT_OUT = frozenset(
         *("tracked_prs", "tracked_pr_history", "feedback_events", "operator_commands"),
         *("issue_comment_cursors", "issue_followups"),
         *("service_jobs", "source_budgets", "source_pauses", "poll_costs", "metric_counters"),
+        *("saved_searches", "hook_deliveries", "hook_projects"),
     }
 )
 """Every table that exists in a snapshot without rows."""
