@@ -27,7 +27,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from tidelore.core.clock import Clock
-from tidelore.core.errors import StorageFailed, UserError
+from tidelore.core.errors import StorageFailed, TideloreError, UserError
 from tidelore.sources.hooks import HookFormat
 from tidelore.store.mirror.projects import ProjectRow, list_projects
 from tidelore.store.work.hooks import Delivery, Outcome, count_received, save_deliveries
@@ -211,7 +211,7 @@ class HookReceiver:
                 outcomes = await loop.run_in_executor(
                     self._storing.thread, self._storing.store, deliveries, counts, dict(self.hosts)
                 )
-            except StorageFailed as error:
+            except TideloreError as error:
                 _LOG.warning("failed to store webhooks: %s", error.message, extra={"event": "hooks_not_stored"})
                 outcomes, self._counts = [None] * len(batch), self._counts + counts
             for (_, stored), outcome in zip(batch, outcomes, strict=True):
@@ -246,7 +246,7 @@ class _Storing:
                 found |= zip(own, save_deliveries(self._database, [deliveries[at] for at in own], known), strict=True)
             count_received(self._database, counts)
             return [found.get(at) for at in range(len(deliveries))]
-        except StorageFailed:
+        except TideloreError:
             self._drop()
             raise
 
