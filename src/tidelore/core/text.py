@@ -32,6 +32,7 @@ _MISPLACED = re.compile(
 _MARKER = re.compile(r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+|(?:>\s?)+)*")
 _FENCE = re.compile(r"\s*(?:>\s?)*(`{3,}|~{3,})")
 _KEPT = re.compile(r" {4}(?![-*+]\s|\d+[.)]\s)|\s*\|")
+_OWN_MARK = re.compile(r"\s*<!-- lore-action:[0-9a-f]{64} -->")
 _NARROWEST = 20
 
 
@@ -66,9 +67,14 @@ def one_line(text: str) -> str:
     return " ".join(harmless(text).split())
 
 
+def without_own_mark(text: str) -> str:
+    """Return text without the mark by which our own replies are recognised; forges hide it too."""
+    return _OWN_MARK.sub("", text) if "<!-- lore-action:" in text else text
+
+
 def excerpt(text: str, characters: int) -> tuple[str, bool]:
-    """Return the beginning of a text without invisible characters, cut between words, and whether it was cut."""
-    whole = without_hidden(text).strip()
+    """Return the beginning of a text without what is invisible, cut between words, and whether it was cut."""
+    whole = without_own_mark(without_hidden(text)).strip()
     if len(whole) <= characters:
         return whole, False
     kept = whole[: characters - 1]

@@ -10,6 +10,7 @@ import re
 
 from tidelore.core.clock import format_instant
 from tidelore.core.model import Document
+from tidelore.core.text import without_own_mark
 from tidelore.store.reading.documents import (
     NoteSource,
     ParentSource,
@@ -190,10 +191,11 @@ def _linked(link: SharedLink) -> str:
 def _commented(comment: TopicCommentSource) -> str:
     mark = " [answer]" if comment.is_answer else ""
     author = comment.author_username or "unknown"
-    return f"@{author} ({format_instant(comment.created_at)[:10]}){mark}: {comment.body}"
+    return f"@{author} ({format_instant(comment.created_at)[:10]}){mark}: {without_own_mark(comment.body)}"
 
 
 def _said(note: NoteSource) -> str:
     place = place_of(note)
     where = (f" [{place}]" if place else "") + (" [internal]" if note.is_internal else "")
-    return f"@{note.author_username or 'unknown'} ({format_instant(note.created_at)[:10]}){where}: {note.body}"
+    author = note.author_username or "unknown"
+    return f"@{author} ({format_instant(note.created_at)[:10]}){where}: {without_own_mark(note.body)}"

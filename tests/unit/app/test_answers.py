@@ -66,6 +66,12 @@ def test_tokens_are_estimated_by_four_ascii_characters_or_one_other() -> None:
     assert [estimate_tokens(text) for text in ("", "abcd", "abcde", "港湾", "ab港")] == [0, 1, 2, 2, 2]
 
 
+def test_an_excerpt_of_our_own_reply_does_not_show_its_mark() -> None:
+    mark = f"<!-- lore-action:{'0a' * 32} -->"
+    assert excerpt(f"Done.\n\n{mark}", 100) == ("Done.", False)
+    assert excerpt("<!-- lore-action:other -->", 100) == ("<!-- lore-action:other -->", False)
+
+
 def test_an_excerpt_is_cut_between_words_and_says_so() -> None:
     assert excerpt("  whole\u200b text ", 20) == ("whole text", False)
     assert excerpt("one two three four", 12) == ("one two…", True)

@@ -48,6 +48,11 @@ def test_a_parent_without_description_or_author_still_gets_a_document() -> None:
     assert (made.content, made.participants) == ("", ())
 
 
+def test_the_mark_of_our_own_reply_is_not_part_of_its_document() -> None:
+    reply = note(1, f"Done.\n\n<!-- lore-action:{'0a' * 32} -->")
+    assert compose_thread(ThreadSource(3, "merge_request", PARENT, (reply,))).content == "@otto (2023-11-14): Done."
+
+
 def test_a_thread_document_lists_notes_in_order_with_author_and_file_line() -> None:
     notes = (
         note(1, "Why a detach?", new_path="db/months.sql", old_path="db/months.sql", new_line=45),
