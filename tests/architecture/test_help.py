@@ -15,7 +15,7 @@ from tests.architecture.command_reference import answer_notes, every_page_comman
 from tests.architecture.source_tree import read_modules
 
 from tidelore.cli.command import LoreCommand, LoreGroup
-from tidelore.cli.main import COMMANDS, lore
+from tidelore.cli.main import COMMANDS, SECTIONS, lore
 from tidelore.cli.robot_docs import answer_shapes, paragraphs, read_fields
 from tidelore.core.errors import every_error
 
@@ -38,6 +38,11 @@ def every_node(group: click.Group, path: str = "lore") -> Iterator[tuple[str, cl
             yield from every_node(command, f"{path} {name}")
         else:
             yield f"{path} {name}", command
+
+
+def test_help_lists_every_command_in_one_section() -> None:
+    listed = [name for names in SECTIONS.values() for name in names]
+    assert sorted(listed) == sorted(COMMANDS)
 
 
 def test_every_command_has_an_example_that_parses() -> None:

@@ -30,11 +30,11 @@ COMMANDS = {
     "feedback": ("tidelore.cli.feedback:feedback_command", "Track pull requests, process their comments and reply."),
     "service": (
         "tidelore.cli.service:service_command",
-        "Run scheduled syncs, polls, replies and handlers as a service.",
+        "Sync, poll, reply and run handlers on a schedule.",
     ),
     "hooks": (
         "tidelore.cli.service:hooks_command",
-        "Install and check the webhooks that announce changes to the service.",
+        "Install and check webhooks, which announce changes.",
     ),
     "console": ("tidelore.cli.service:console_command", "Run the service with a live dashboard."),
     "serve": ("tidelore.cli.serve:serve_command", "Serve a web page to read and search the local copy."),
@@ -64,7 +64,7 @@ COMMANDS = {
     ),
     "digest": (
         "tidelore.cli.reading.changes:digest_command",
-        "Summarise what happened since yesterday, and what waits for you.",
+        "Summarise what is new, and what waits for you.",
     ),
     "open": (
         "tidelore.cli.reading.coverage:open_command",
@@ -106,10 +106,10 @@ COMMANDS = {
         "tidelore.cli.export.rows:export_command",
         "Export rows as CSV, JSON or Parquet.",
     ),
-    "snapshot": ("tidelore.cli.export.snapshot:snapshot_command", "Write a read-only copy."),
+    "snapshot": ("tidelore.cli.export.snapshot:snapshot_command", "Write a copy for reading to a file."),
     "datasette": (
         "tidelore.cli.export.snapshot:datasette_command",
-        "Show it in Datasette.",
+        "Show the copy in Datasette.",
     ),
     "demo": (
         "tidelore_world.demo.command:command",
@@ -123,6 +123,22 @@ COMMANDS = {
     "man": ("tidelore.cli.export.man:man_command", "Print a man page."),
     "completions": ("tidelore.cli.main:completions_command", "Print a shell completion script."),
 }
+SECTIONS = {
+    "Set up": ("init", "doctor", "sources", "completions"),
+    "Read": (
+        "search", "searches", "list", "show", "threads", "context", "changes", "digest", "open", "why", "file-history",
+        "similar", "duplicates", "count", "trending",
+    ),
+    "Answer": ("reply", "resolve", "unresolve", "feedback"),
+    "Update the copy": (
+        "sync", "ingest", "poll", "stream", "accounts", "generate-docs", "embed", "scrub", "audit",
+    ),
+    "Run and serve": ("service", "hooks", "console", "top", "serve", "mcp"),
+    "Inspect": ("status", "sync-status", "coverage", "sync-runs", "cursors", "metrics", "check"),
+    "Files for other programs": ("export", "snapshot", "datasette"),
+    "Learn": ("demo", "simulate", "robot-docs", "man"),
+}  # fmt: skip
+"""The commands as `lore --help` lists them."""
 
 
 class LazyGroup(LoreGroup):
@@ -145,8 +161,11 @@ class LazyGroup(LoreGroup):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+        longest = max(map(len, COMMANDS))
+        for heading, names in SECTIONS.items():
+            with formatter.section(heading):
+                # Names of one width, so that the summaries of all sections are below each other.
+                formatter.write_dl([(name.ljust(longest), COMMANDS[name][1]) for name in names])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

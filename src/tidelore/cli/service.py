@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @click.option("--web", is_flag=True, help="Also serve the web page of `lore serve` on service.web_port.")
 @click.pass_context
 def service_command(ctx: click.Context, once: bool, seconds: float | None, force: bool, web: bool) -> Output:  # noqa: FBT001
-    """Run scheduled syncs, polls, replies and handlers as a service.
+    """Sync, poll, reply and run handlers on a schedule.
 
     Each job has a separate schedule. A failing source backs off while the others continue. One service runs per
     database; `lore status` shows its state. SIGTERM and SIGINT stop it with exit code 0. SIGHUP or a changed
@@ -170,7 +170,7 @@ def top_command(ctx: click.Context, theme: str) -> Output:
 @click.group(
     "hooks",
     cls=LoreGroup,
-    help="Install and check the webhooks that announce changes to the service.",
+    help="Install and check webhooks, which announce changes.",
     no_args_is_help=True,
     params=global_options(),
     example="lore hooks check",

@@ -33,7 +33,7 @@ def snapshot_command(
     no_payloads: bool,  # noqa: FBT001
     force: bool,  # noqa: FBT001
 ) -> Output:
-    """Write a read-only copy.
+    """Write a copy for reading to a file.
 
     FILE gets the whole copy, or one project. Others read it with `lore --db FILE`, sqlite3 or Datasette, also from
     read-only media. It is consistent although a sync may be running, and appears under its name when it is complete. It
@@ -58,7 +58,7 @@ def snapshot_command(
 @click.option("--metadata", metavar="FILE", help="Where to write the metadata; default: in the cache folder.")
 @click.pass_context
 def datasette_command(ctx: click.Context, file: str | None, metadata: str | None) -> Output:
-    """Show it in Datasette.
+    """Show the copy in Datasette.
 
     Prints the command to run. FILE is a database or a snapshot; default: the configured database. Writes a metadata
     file with descriptions of all tables and columns, facets, sort orders and two queries. Datasette itself is not part

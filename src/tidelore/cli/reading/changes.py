@@ -64,7 +64,7 @@ def changes_command(ctx: click.Context, /, **wanted: Any) -> Output:
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.pass_context
 def digest_command(ctx: click.Context, /, since: str, *, project: str | None, limit: int, as_json: bool) -> Output:
-    """Summarise what happened since yesterday, and what waits for you.
+    """Summarise what is new, and what waits for you.
 
     Days begin at midnight UTC. What waits for you needs your login (see `lore threads`).
     """
