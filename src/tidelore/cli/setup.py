@@ -1,4 +1,4 @@
-"""Set up and diagnose: `lore init`, `lore doctor`, `lore sources`."""
+"""Set up, diagnose and move: `lore init`, `lore doctor`, `lore sources`, `lore move`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from tidelore.app.sources import (
     diagnose_setup,
     list_sources,
 )
+from tidelore.app.storage.moving import MovedTable, MoveReport, move_database
 from tidelore.cli.command import LoreCommand, LoreGroup, global_options, invocation_of
-from tidelore.cli.output.render import Output
+from tidelore.cli.output.render import Output, plural
 from tidelore.cli.output.table import Column, table
 from tidelore.core.config_file import config_path, parse_config
 from tidelore.core.errors import StorageFailed, UserError
@@ -210,3 +211,49 @@ def _entry_table(entries: list[SourceEntry]) -> list[str]:
         for entry in entries
     ]
     return table(["SOURCE", "PROJECT", "ID", "NAME NOW", Column("HOST", optional=True)], rows)
+
+
+@click.command("move", cls=LoreCommand, example="lore move --to postgresql://lore@db.example/lore", answer=MoveReport)
+@click.option("--to", required=True, metavar="PATH|URL", help="Empty database, or a file that does not exist yet.")
+@click.option("--dry-run", is_flag=True, help="Show what would be copied; write nothing.")
+@click.pass_context
+def move_command(ctx: click.Context, to: str, dry_run: bool) -> Output:  # noqa: FBT001
+    """Copy the database to another file or to PostgreSQL, and back.
+
+    Stop the service first. Every table is copied and then compared by its number of rows and by a hash. The source is
+    only read. An interrupted move continues when the command is repeated; until it is complete, other commands refuse
+    the target. If a table differs, the exit code is 8. Afterwards set storage.path to the target, and do not sync the
+    old database any more: both would post the same pending answers.
+    """
+    from tidelore.cli.output.runs import progress
+
+    invocation = invocation_of(ctx)
+    with progress(invocation) as on_progress:
+        report, error = move_database(invocation.app(), to, on_progress, dry_run=dry_run)
+    columns = [
+        "TABLE",
+        Column("ROWS", right=True),
+        Column("TARGET", right=True),
+        "SHA-256",
+        Column("STATE", state=True),
+    ]
+    return Output(report, [*table(columns, [_moved(one) for one in report.tables]), *_outcome(report)], error)
+
+
+def _moved(one: MovedTable) -> list[str]:
+    state = "-" if one.equal is None else "equal" if one.equal else "differs"
+    there = "-" if one.target_rows is None else f"{one.target_rows:,}"
+    return [one.name, f"{one.rows:,}", there, (one.sha256 or "-")[:16], state]
+
+
+def _outcome(report: MoveReport) -> list[str]:
+    where = f"from {one_line(report.source)} to {one_line(report.target)}"
+    if report.dry_run:
+        return [f"Would copy {plural(report.rows, 'row')} {where}."]
+    if not report.complete:
+        return []
+    copied = f"{plural(report.copied, 'row')} copied {where}; all tables are equal."
+    return [
+        copied,
+        f"Next: set storage.path (or LORE_DB) to {one_line(report.target)} and stop using the old database.",
+    ]

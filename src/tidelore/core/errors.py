@@ -29,7 +29,8 @@ can help. The tree branches by who has to act:
     ├── IntegrityError                 exit 8   an invariant is broken
     │   ├── SchemaTooNew               exit 8
     │   ├── IllegalTransition          exit 8
-    │   └── DatabaseUnusable           exit 8
+    │   ├── DatabaseUnusable           exit 8
+    │   └── MoveIncomplete             exit 8   `lore move` into this database was interrupted
     ├── StorageFailed                  exit 1   disk full, no permission, database busy
     │   └── DatabaseUnreachable        exit 1   the database server does not respond
     └── Cancelled                      exit 130
@@ -306,6 +307,12 @@ class DatabaseUnusable(IntegrityError):
     """The database is corrupt, or belongs to another program."""
 
     code = "DATABASE_UNUSABLE"
+
+
+class MoveIncomplete(IntegrityError):
+    """The database is the target of a `lore move` that was interrupted; it lacks rows until the move is repeated."""
+
+    code = "MOVE_INCOMPLETE"
 
 
 class StorageFailed(TideloreError):

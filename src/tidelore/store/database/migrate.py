@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from tidelore.core.errors import DatabaseUnusable, NotFound, SchemaTooNew
+from tidelore.core.errors import DatabaseUnusable, MoveIncomplete, NotFound, SchemaTooNew
 from tidelore.store.database.port import SCHEMA_RECORD, Database, Transaction, foreign_database
 
 _TABLE = {
@@ -61,6 +61,8 @@ _TRANSLATED = {
         (r"\) STRICT(?:, WITHOUT ROWID)?;", ");"),
     ),
 }
+MOVING = 0
+"""The number under which a move is recorded beside the migrations until it is complete; it describes the source."""
 _DEVELOPMENT = "foundation"
 """The name of the first migration before version 0.1.0, whose schema was replaced."""
 
@@ -133,6 +135,21 @@ def migrate(database: Database, now_ms: int, upto: int | None = None, *, create:
     return applied
 
 
+def recorded_versions(database: Database) -> dict[int, str] | None:
+    """Return the recorded migrations with their descriptions, or None if there is no record."""
+    columns = tuple(name for (name,) in database.read(_COLUMNS[database.dialect]))
+    if not columns:
+        return None
+    if columns != SCHEMA_RECORD:
+        raise foreign_database("this database")
+    return dict(database.read("SELECT version, description FROM schema_version"))
+
+
+def own_versions() -> set[int]:
+    """Return the numbers of the migrations that this program knows."""
+    return {int(name.partition("_")[0]) for name in _files()}
+
+
 def _folder() -> str:
     return os.path.join(os.path.dirname(__file__), "schema")
 
@@ -152,15 +169,12 @@ def _text(name: str) -> str | None:
 
 def _is_current(database: Database, *, create: bool) -> bool:
     """Return whether there is nothing to do, by version numbers only, because every command calls this."""
-    columns = tuple(name for (name,) in database.read(_COLUMNS[database.dialect]))
-    if not columns:
+    known, ours = recorded_versions(database), own_versions()
+    if known is None:
         if create:
             return False
         raise NotFound("the database is empty", fix="run `lore sync` first, or point --db at another database")
-    if columns != SCHEMA_RECORD:
-        raise foreign_database("this database")
-    known: dict[int, str] = dict(database.read("SELECT version, description FROM schema_version"))
-    ours = {int(name.partition("_")[0]) for name in _files()}
+    _refuse_unfinished(known)
     _refuse_development(known)
     _refuse_newer(known, ours)
     return known.keys() == ours
@@ -168,6 +182,15 @@ def _is_current(database: Database, *, create: bool) -> bool:
 
 def _recorded(tx: Transaction) -> dict[int, str]:
     return dict(tx.execute("SELECT version, checksum FROM schema_version"))
+
+
+def _refuse_unfinished(known: Mapping[int, str]) -> None:
+    if MOVING in known:
+        raise MoveIncomplete(
+            f"the move from {known[MOVING]} into this database is not complete",
+            fix=f"run `lore move --db {known[MOVING]} --to …` with this database again",
+            source=known[MOVING],
+        )
 
 
 def _refuse_development(known: Mapping[int, str]) -> None:

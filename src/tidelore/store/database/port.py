@@ -8,7 +8,7 @@ waiting statements give up at once and no new wait begins; it may be called from
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -148,6 +148,14 @@ class Database(Lists, Protocol):
 
     def read(self, sql: str, params: Params | None = None) -> list[Row]:
         """Run one read statement outside any transaction."""
+        ...
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Let every read of the block see one state of the database; the block must not write."""
+        ...
+
+    def rows(self, sql: str, params: Params, size: int) -> Iterator[list[Row]]:
+        """Yield the rows of a query in batches of this size; call it inside `snapshot`."""
         ...
 
     def script(self, sql: str) -> None:

@@ -145,6 +145,20 @@ class PostgresDatabase:
         cursor = self._connection.execute(translated(sql), params or {})
         return cursor.fetchall() if cursor.description else []
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        with self.transaction():
+            self._connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            # Between two reads the caller may write elsewhere, and no other program waits for this transaction.
+            self._connection.execute("SET LOCAL idle_in_transaction_session_timeout = '10min'")
+            yield
+
+    def rows(self, sql: str, params: Params, size: int) -> Iterator[list[Row]]:
+        with self._translated(), self._connection.cursor(name="lore_rows") as cursor:
+            cursor.execute(translated(sql), params)
+            while batch := cursor.fetchmany(size):
+                yield batch
+
     def execute_many(self, sql: str, rows: Iterable[Params]) -> None:
         with self._translated(), self._connection.cursor() as cursor:
             cursor.executemany(translated(sql), rows)

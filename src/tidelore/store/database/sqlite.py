@@ -175,6 +175,23 @@ class SqliteDatabase:
 
     read = execute
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        with self._translated:
+            # The first read decides which state is seen.
+            self._connection.execute("BEGIN")
+            self._connection.execute("SELECT 1 FROM sqlite_schema").fetchall()
+        try:
+            yield
+        finally:
+            self._connection.execute("ROLLBACK")
+
+    def rows(self, sql: str, params: Params, size: int) -> Iterator[list[Row]]:
+        with self._translated:
+            cursor = self._connection.cursor().execute(sql, params)
+            while batch := list(islice(cursor, size)):
+                yield batch
+
     def execute_many(self, sql: str, rows: Iterable[Params]) -> None:
         with self._translated:
             self._connection.executemany(sql, rows)

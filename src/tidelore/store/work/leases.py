@@ -66,6 +66,11 @@ class LeaseTable:
             )
 
 
+def lease_names(database: Database) -> list[str]:
+    """Return the names of all leases that were ever taken."""
+    return [name for (name,) in database.read("SELECT name FROM leases ORDER BY name")]
+
+
 @contextmanager
 def writing(database: Database, lease: Lease | None, *, durable: bool = False) -> Iterator[Transaction]:
     """Begin a transaction that commits only while we hold the lease; without a lease, a plain transaction."""

@@ -1,0 +1,1 @@
+"""Use-cases about the database as a whole."""
