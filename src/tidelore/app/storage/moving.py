@@ -142,6 +142,7 @@ def _move(pair: _Pair, *, dry_run: bool) -> tuple[MoveReport, TideloreError | No
     resumed = copied_rows(pair.target) > 0
     copied = _copy(pair)
     pair.app.seam(Seam.BEFORE_FINISH)
+    _refuse_writers(pair.app, pair.source)
     compared = list(_compare(pair))
     wrong = [one.table for one in compared if not one.equal]
     if wrong:
@@ -174,7 +175,7 @@ def _copy(pair: _Pair) -> int:
             mark_for_restart(pair.target)
             raise IntegrityError(
                 f"the target refused rows of the source: {error.message}",
-                fix="run the command again: it empties the target and starts again; else run `lore check` on the source",
+                fix="run the command again, it empties the target first; if that fails, run `lore check` on the source",
             ) from error
     return copied
 
