@@ -57,7 +57,7 @@ OTHER_ROWS = (
     ),
     (
         "operator_commands (command_key, project_id, repo_full_name, issue_number, comment_id, command, args_json,"
-        " body, status, commented_at, ingested_at) VALUES ('k', 1, 'r', 1, 1, 'pause', '[]', '/lore pause', 'expired', 1, 1)"
+        " body, status, commented_at, ingested_at) VALUES ('k', 1, 'r', 1, 1, 'pause', '[]', '/lore', 'expired', 1, 1)"
     ),
     (
         "outbox (project_id, repo_full_name, token, scope_kind, scope_number, body, source, status, created_at,"
@@ -219,6 +219,20 @@ def test_vectors_written_after_the_move_come_back_into_blocks(
             with opened(place) as database:
                 assert titles_near(database, "zzzz qqqq") == near
                 assert seen(database)[0] == findings
+
+
+@pytest.mark.deep
+def test_a_document_too_long_for_the_index_of_postgres_is_moved_with_its_beginning(
+    origin: str, postgres_address: str
+) -> None:
+    change(
+        origin,
+        "UPDATE documents SET content = replace(hex(zeroblob(60000)), '00', 'crane ')"
+        " WHERE id = (SELECT MAX(id) FROM documents)",
+    )
+    moved(origin, postgres_address)
+    with opened(postgres_address) as database:
+        assert database.read("SELECT MAX(length(content)) FROM documents") == [(250_000,)]
 
 
 def killing(seam: Seam, visit: int) -> Crashpoint:
@@ -388,7 +402,7 @@ def test_a_table_that_a_later_migration_adds_is_moved_after_the_table_it_refers_
     finally:
         schema.tables.cache_clear()
     assert names.index("aaa") > names.index("notes") > names.index("discussions") > names.index("issues")
-    assert (added.columns, added.key, added.texts) == (("number", "word"), ("word", "number"), {"word"})
+    assert (added.columns, added.key, added.texts) == (("number", "word"), ("word", "number"), frozenset({"word"}))
 
 
 def test_every_table_that_the_two_dialects_share_is_moved(database: Database) -> None:

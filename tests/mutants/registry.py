@@ -7,6 +7,7 @@ from tests.mutants import (
     guarding,
     listening,
     mirroring,
+    moving,
     offspring,
     posting,
     resolving,
@@ -273,6 +274,18 @@ PROMISES = (
         showing.LOCKED,
         (f"{showing.LOCKDOWN}::test_no_text_of_people_without_write_access_is_in_the_answer",),
     ),
+    Promise(
+        moving.WHOLE,
+        (
+            f"{moving.CONTRACT}::test_a_database_moved_to_postgres_and_back_equals_the_original_and_can_be_searched",
+            f"{moving.CONTRACT}::test_a_move_to_postgres_killed_again_and_again_copies_every_row",
+            (
+                f"{moving.FACES}::"
+                "test_a_reply_whose_answer_was_lost_before_the_move_is_not_posted_again_from_the_moved_copy"
+            ),
+            f"{moving.FACES}::test_a_killed_move_is_refused_by_other_commands_and_completed_by_the_same_command",
+        ),
+    ),
     Promise(showing.TEXT, (f"{showing.HOSTILE}::test_images_that_the_reader_asked_for_are_the_only_thing_that_loads",)),
     Promise(
         showing.ACCESS,
@@ -296,4 +309,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *mirroring.HORIZONS,
     *showing.MUTANTS,
     *announcing.MUTANTS,
+    *moving.MUTANTS,
 )

@@ -230,7 +230,7 @@ def move_command(ctx: click.Context, to: str, dry_run: bool) -> Output:  # noqa:
     invocation = invocation_of(ctx)
     with progress(invocation) as on_progress:
         report, error = move_database(invocation.app(), to, on_progress, dry_run=dry_run)
-    columns = [
+    columns: list[Column | str] = [
         "TABLE",
         Column("ROWS", right=True),
         Column("TARGET", right=True),
