@@ -21,7 +21,7 @@ from tests.support.manual_clock import ManualClock
 from tidelore.app.storage.moving import MoveReport, describe_address, move_database
 from tidelore.app.wiring import App
 from tidelore.core.config import Config
-from tidelore.core.errors import IntegrityError, LockHeld, MoveIncomplete, TideloreError, UserError
+from tidelore.core.errors import IntegrityError, LeaseLost, LockHeld, MoveIncomplete, TideloreError, UserError
 from tidelore.core.process import ProcessIdentity, is_dead
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.lease import acquire
@@ -30,7 +30,6 @@ from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.check import check_database
 from tidelore.store.mirror.parents import ISSUES
-from tidelore.store.moving import copying
 from tidelore.store.moving import tables as schema
 from tidelore.store.reading.vectors import in_rows
 from tidelore.store.work.action_tokens import signing_secret
@@ -266,7 +265,7 @@ def test_a_move_killed_at_each_seam_continues_where_it_stopped_and_copies_each_r
             pass
         assert f"lore move --db {origin}" in str(refused.value.fix)
     with closing(open_database(target)) as database:
-        done = copying.copied_rows(database)
+        ((done,),) = database.read("SELECT SUM(copied) FROM move_progress")
     with pytest.raises(Killed):
         move(origin, target, killing(*SEAMS[-1]))
     report = moved(origin, target)
@@ -285,6 +284,23 @@ def test_a_move_to_postgres_killed_again_and_again_copies_every_row(origin: str,
         break
     assert round_ > 5
     assert content(postgres_address) == content(origin)
+
+
+def test_of_two_moves_at_once_the_newer_goes_on_and_the_older_writes_nothing_more(origin: str, tmp_path: Path) -> None:
+    target = str(tmp_path / "target.db")
+    for last in (Seam.AFTER_COMMIT, Seam.BEFORE_FINISH):
+        stop = killing(last, 1)
+
+        def passing(here: Seam, stop: Crashpoint = stop) -> None:
+            try:
+                stop(here)
+            except Killed:
+                moved(origin, target)
+
+        with pytest.raises(LeaseLost, match="another `lore move`"):
+            move(origin, target, passing)
+        assert content(target) == content(origin)
+        Path(target).unlink()
 
 
 def change(address: str, sql: str) -> None:

@@ -9,8 +9,8 @@ that would be a write to the source.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Generator
+from contextlib import ExitStack, closing
 from typing import Annotated
 from urllib.parse import parse_qs, urlsplit
 
@@ -25,12 +25,13 @@ from tidelore.engine.crashpoint import Seam
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database
 from tidelore.store.moving.copying import (
+    Claim,
     Comparison,
     Target,
     begin,
+    claim,
     compare_table,
     continue_numbers,
-    copied_rows,
     copy_table,
     count_all,
     difference,
@@ -137,42 +138,42 @@ def _move(pair: _Pair, *, dry_run: bool) -> tuple[MoveReport, TideloreError | No
         return _planned(pair.source, pair.names, held), None
     if held.empty:
         begin(pair.target, pair.names[0], pair.app.clock.now_ms())
-    elif held.restart:
-        empty_again(pair.target)
-    resumed = copied_rows(pair.target) > 0
-    copied = _copy(pair)
+    taken = claim(pair.target, pair.app.clock.now_ms())
+    if held.restart:
+        taken = empty_again(pair.target, taken)
+    copied = _copy(pair, taken)
     pair.app.seam(Seam.BEFORE_FINISH)
     _refuse_writers(pair.app, pair.source)
     compared = list(_compare(pair))
     wrong = [one.table for one in compared if not one.equal]
     if wrong:
-        mark_for_restart(pair.target)
+        mark_for_restart(pair.target, taken)
     else:
         _refuse_writers(pair.app, pair.source)
         continue_numbers(pair.source, pair.target)
-        finish(pair.target)
+        finish(pair.target, taken)
         pair.app.seam(Seam.AFTER_FINISH)
-    report = _report(pair, compared, copied=copied, resumed=resumed, restarted=held.restart)
+    report = _report(pair, compared, copied=copied, resumed=taken.rows > 0, restarted=held.restart)
     return report, difference(wrong) if wrong else None
 
 
-def _copy(pair: _Pair) -> int:
+def _copy(pair: _Pair, taken: Claim) -> int:
     """Copy what the target does not have yet; return how many rows that were."""
     with pair.source.snapshot():
         counts = count_all(pair.source)
-        steps = _Steps(pair.on_progress, "copying", sum(counts.values()), copied_rows(pair.target))
+        steps = _Steps(pair.on_progress, "copying", sum(counts.values()), taken.rows)
         copied = 0
         try:
             for table in tables():
-                copied += copy_table(pair.source, pair.target, table, pair.app.seam, steps.of(table.name))
+                copied += copy_table(pair.source, pair.target, table, taken, pair.app.seam, steps.of(table.name))
                 pair.app.seam(Seam.SCOPE_DONE)
             if pair.differs_in_form:
                 from tidelore.store.moving.vectors import place_vectors
 
-                place_vectors(pair.source, pair.target, pair.app.seam, lambda _rows: None)
+                place_vectors(pair.source, pair.target, taken, pair.app.seam)
         except IntegrityError as error:
             # Rows that an earlier run copied may have changed in the source since, so that later ones do not fit.
-            mark_for_restart(pair.target)
+            mark_for_restart(pair.target, taken)
             raise IntegrityError(
                 f"the target refused rows of the source: {error.message}",
                 fix="run the command again, it empties the target first; if that fails, run `lore check` on the source",
@@ -180,7 +181,7 @@ def _copy(pair: _Pair) -> int:
     return copied
 
 
-def _compare(pair: _Pair) -> Iterator[Comparison]:
+def _compare(pair: _Pair) -> Generator[Comparison]:
     """Yield every table as both databases have it now."""
     with pair.source.snapshot(), pair.target.snapshot():
         differs = pair.differs_in_form
@@ -200,15 +201,16 @@ def _compare(pair: _Pair) -> Iterator[Comparison]:
 def _already_moved(pair: _Pair) -> MoveReport:
     """Return the report for a target that equals the source; raise UserError for one that holds something else."""
     compared = []
-    for one in _compare(pair):
-        compared.append(one)
-        if not one.equal:
-            raise UserError(
-                f"the target is not empty, and its table {one.table} differs from the source",
-                fix="name an empty database, or a file that does not exist yet",
-                to=pair.names[1],
-                table=one.table,
-            )
+    with closing(_compare(pair)) as tables_in_turn:
+        for one in tables_in_turn:
+            compared.append(one)
+            if not one.equal:
+                raise UserError(
+                    f"the target is not empty, and its table {one.table} differs from the source",
+                    fix="name an empty database, or a file that does not exist yet",
+                    to=pair.names[1],
+                    table=one.table,
+                )
     return _report(pair, compared, copied=0, resumed=False, restarted=False)
 
 

@@ -3,17 +3,19 @@
 While a move is not complete, the target has a row with the number `MOVING` in `schema_version`, for which every other
 command refuses it, and the table `move_progress`. A batch and the position behind it are committed together, so a move
 that was killed continues after its last batch. Both are removed when every table was found equal. The source is only
-read. A target whose rows were refused or differ is marked: the next move empties it and starts again.
+read. A target whose rows were refused or differ is marked: the next move empties it and starts again. Each run claims
+the target with a higher number than the run before, which every commit checks: of two runs at once, the newer goes on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import msgspec
 from msgspec import Struct
 
-from tidelore.core.errors import IntegrityError, LockHeld, UserError
+from tidelore.core.errors import IntegrityError, LeaseLost, UserError
 from tidelore.engine.crashpoint import Crashpoint, Seam
 from tidelore.store.database.migrate import MOVING, migrate, own_versions, recorded_versions, translate
 from tidelore.store.database.port import Database, Row, Transaction
@@ -45,6 +47,18 @@ class Target(Struct, frozen=True):
     empty: bool = False
     source: str | None = None
     restart: bool = False
+
+
+class Claim(Struct, frozen=True):
+    """The right of one run to write to a target: its number, and for each table the last key and the rows copied."""
+
+    number: int
+    positions: Mapping[str, tuple[Row, int]]
+
+    @property
+    def rows(self) -> int:
+        """How many rows earlier runs have copied."""
+        return sum(copied for _, copied in self.positions.values())
 
 
 class Comparison(Struct, frozen=True):
@@ -83,22 +97,51 @@ def begin(target: Database, source: str, now_ms: int) -> None:
     with target.transaction() as tx:
         tx.execute(
             "INSERT INTO schema_version (version, description, checksum, applied_at)"
-            " VALUES (:number, :source, :state, :now)",
-            {"number": MOVING, "source": source, "state": _COPYING, "now": now_ms},
+            " VALUES (:number, :source, :state, 0)",
+            {"number": MOVING, "source": source, "state": _COPYING},
         )
         target.script(translate(_PROGRESS, target.dialect))
 
 
-def mark_for_restart(target: Database) -> None:
-    """Note that the next move must empty the target first."""
+def claim(target: Database, now_ms: int) -> Claim:
+    """Claim the target for this run, so that an earlier one that still runs stops."""
     with target.transaction() as tx:
+        taken = tx.execute(
+            "UPDATE schema_version SET applied_at = CASE WHEN applied_at < :now THEN :now ELSE applied_at + 1 END"
+            " WHERE version = :number RETURNING applied_at",
+            {"number": MOVING, "now": now_ms},
+        )
+        if not taken:
+            raise _claim_lost()
+        rows = tx.execute("SELECT table_name, position, copied FROM move_progress")
+    positions = {name: (tuple(msgspec.msgpack.decode(position)), copied) for name, position, copied in rows}
+    return Claim(taken[0][0], positions)
+
+
+@contextmanager
+def claimed(target: Database, held: Claim, *, durable: bool = False) -> Iterator[Transaction]:
+    """Begin a transaction on the target; raise LeaseLost if another run has claimed or completed it."""
+    with target.transaction(durable=durable) as tx:
+        # An update and not a select: a newer run waits for this transaction, then starts after its rows.
+        changed = tx.change(
+            "UPDATE schema_version SET applied_at = applied_at WHERE version = :number AND applied_at = :taken",
+            {"number": MOVING, "taken": held.number},
+        )
+        if changed != 1:
+            raise _claim_lost()
+        yield tx
+
+
+def mark_for_restart(target: Database, held: Claim) -> None:
+    """Note that the next move must empty the target first."""
+    with claimed(target, held) as tx:
         _set_state(tx, _RESTART)
 
 
-def empty_again(target: Database) -> None:
-    """Delete everything that was copied, in one transaction."""
+def empty_again(target: Database, held: Claim) -> Claim:
+    """Delete everything that was copied, in one transaction; return the claim on the empty target."""
     names = [table.name for table in reversed(tables())]
-    with target.transaction() as tx:
+    with claimed(target, held) as tx:
         if target.dialect == "postgres":
             tx.execute(f"TRUNCATE {', '.join(names)}")
         else:
@@ -107,30 +150,26 @@ def empty_again(target: Database) -> None:
                 tx.execute(f"DELETE FROM {name}")
         tx.execute("DELETE FROM move_progress")
         _set_state(tx, _COPYING)
-
-
-def copied_rows(target: Database) -> int:
-    """Return how many rows earlier runs of this move have copied."""
-    return int(target.read("SELECT COALESCE(SUM(copied), 0) FROM move_progress")[0][0])
+    return Claim(held.number, {})
 
 
 def copy_table(
-    source: Database, target: Database, table: Table, seam: Crashpoint, on_rows: Callable[[int], None]
+    source: Database, target: Database, table: Table, held: Claim, seam: Crashpoint, on_rows: Callable[[int], None]
 ) -> int:
     """Copy the rows that the target does not have yet; return how many. Call it inside a snapshot of the source."""
-    position, before = _progress(target, table)
+    position, before = held.positions.get(table.name, (None, 0))
     names = ", ".join(f'"{name}"' for name in table.columns)
     insert = f"INSERT INTO {table.name} ({names}) VALUES ({', '.join(f':{name}' for name in table.columns)})"
     copied = before
     for rows in read_rows(source, table, position):
         batch = _fitting(target, table, rows)
         seam(Seam.BEFORE_COMMIT)
-        with target.transaction() as tx:
-            _advance(tx, table, copied, len(batch), table.key_of(batch[-1]))
+        copied += len(batch)
+        with claimed(target, held) as tx:
             tx.execute_rows(insert, table.columns, batch)
+            _advance(tx, table, copied, table.key_of(batch[-1]))
             seam(Seam.INSIDE_COMMIT)
         seam(Seam.AFTER_COMMIT)
-        copied += len(batch)
         on_rows(len(batch))
     return copied - before
 
@@ -168,9 +207,9 @@ def continue_numbers(source: Database, target: Database) -> None:
     target.read("ANALYZE")
 
 
-def finish(target: Database) -> None:
+def finish(target: Database, held: Claim) -> None:
     """Make the target usable, in one durable transaction."""
-    with target.transaction(durable=True) as tx:
+    with claimed(target, held, durable=True) as tx:
         tx.execute("DELETE FROM schema_version WHERE version = :number", {"number": MOVING})
         target.script("DROP TABLE move_progress")
 
@@ -196,27 +235,20 @@ def _fitting(target: Database, table: Table, rows: Sequence[Row], columns: Seque
     return [(*row[:place], target.indexable(row[place]), *row[place + 1 :]) for row in rows]
 
 
-def _progress(target: Database, table: Table) -> tuple[Row | None, int]:
-    found = target.read("SELECT position, copied FROM move_progress WHERE table_name = :name", {"name": table.name})
-    return (tuple(msgspec.msgpack.decode(found[0][0])), int(found[0][1])) if found else (None, 0)
-
-
-def _advance(tx: Transaction, table: Table, before: int, more: int, key: Row) -> None:
-    """Move the position of a table on; raise LockHeld if another process did meanwhile."""
-    params = {
-        "name": table.name,
-        "position": msgspec.msgpack.encode(key),
-        "copied": before + more,
-        "before": before,
-    }
-    changed = tx.change(
+def _advance(tx: Transaction, table: Table, copied: int, key: Row) -> None:
+    """Store the position behind the rows of this transaction."""
+    tx.execute(
         "INSERT INTO move_progress (table_name, position, copied) VALUES (:name, :position, :copied)"
-        " ON CONFLICT (table_name) DO UPDATE SET position = excluded.position, copied = excluded.copied"
-        " WHERE move_progress.copied = :before",
-        params,
+        " ON CONFLICT (table_name) DO UPDATE SET position = excluded.position, copied = excluded.copied",
+        {"name": table.name, "position": msgspec.msgpack.encode(key), "copied": copied},
     )
-    if changed != 1:
-        raise LockHeld("another process moves rows into this target", fix="wait for it to finish, then run this again")
+
+
+def _claim_lost() -> LeaseLost:
+    return LeaseLost(
+        "another `lore move` into this target was started; this one wrote nothing more",
+        fix="wait for the other one to finish",
+    )
 
 
 def _set_state(tx: Transaction, state: str) -> None:

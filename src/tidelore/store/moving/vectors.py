@@ -6,7 +6,7 @@ compared by the bytes it has, or would have, in a block. Imported only if one of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import msgspec
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tidelore.core.errors import IntegrityError
 from tidelore.engine.crashpoint import Crashpoint, Seam
 from tidelore.store.database.port import Database, Row, Transaction
-from tidelore.store.moving.copying import Comparison
+from tidelore.store.moving.copying import Claim, Comparison, claimed
 from tidelore.store.moving.tables import RowHash, Table, TableState, read_rows, tables
 from tidelore.store.reading.vector_blocks import VectorEntry, put, quantised
 from tidelore.store.reading.vectors import as_text, in_rows
@@ -31,7 +31,7 @@ _PLACE = " WHERE model_id = :model AND document_id = :document AND position = :p
 Vector = NDArray[np.float32]
 
 
-def place_vectors(source: Database, target: Database, seam: Crashpoint, on_rows: Callable[[int], None]) -> None:
+def place_vectors(source: Database, target: Database, held: Claim, seam: Crashpoint) -> None:
     """Write the vectors that the target has no usable form of yet; call it inside a snapshot of the source."""
     rows_there = in_rows(target)
     sql = _MISSING.format(missing="vector IS NULL" if rows_there else "block IS NULL")
@@ -45,12 +45,11 @@ def place_vectors(source: Database, target: Database, seam: Crashpoint, on_rows:
                 fix="run `lore check` on the source; `lore embed --full` there makes all vectors again",
             )
         seam(Seam.BEFORE_COMMIT)
-        with target.transaction() as tx:
+        with claimed(target, held) as tx:
             (_write_rows if rows_there else _write_blocks)(tx, {key: found[key] for key in keys})
             seam(Seam.INSIDE_COMMIT)
         seam(Seam.AFTER_COMMIT)
         last = keys[-1]
-        on_rows(len(keys))
 
 
 def compare_vectors(source: Database, target: Database) -> Comparison:
