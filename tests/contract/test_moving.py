@@ -27,7 +27,8 @@ from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.lease import acquire
 from tidelore.store.database.migrate import Migration, migrate, migrations
 from tidelore.store.database.opening import open_database
-from tidelore.store.database.port import Database
+from tidelore.store.database.port import Database, Transaction
+from tidelore.store.database.snapshot import SnapshotPlan, write_snapshot
 from tidelore.store.mirror.check import check_database
 from tidelore.store.mirror.parents import ISSUES
 from tidelore.store.moving import tables as schema
@@ -106,7 +107,17 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> bytes:
             tx.execute("DELETE FROM documents WHERE id = (SELECT MIN(id) FROM documents)")
             for row in OTHER_ROWS:
                 tx.execute(f"INSERT INTO {row}")
+            for table in schema.tables():
+                add_any_row(tx, table.name)
     return path.read_bytes()
+
+
+def add_any_row(tx: Transaction, table: str) -> None:
+    """Give a table that has no row yet one of simple values; a table with stricter rules needs a row in OTHER_ROWS."""
+    if not tx.execute(f"SELECT 1 FROM {table} LIMIT 1"):
+        values = {"TEXT": "'x'", "INTEGER": "1", "BLOB": "x'00ff'", "REAL": "0.5"}
+        kinds = tx.execute("SELECT type FROM pragma_table_info(:table)", {"table": table})
+        tx.execute(f"INSERT INTO {table} VALUES ({', '.join(values[kind] for (kind,) in kinds)})")
 
 
 @pytest.fixture
@@ -353,6 +364,10 @@ def test_a_target_that_holds_something_else_is_refused_and_left_as_it_is(
     assert content(sqlite_address) == before
     with pytest.raises(UserError, match="is the database in use"):
         move(origin, str(Path(origin).parent / "." / "origin.db"))
+    snapshot = str(tmp_path / "snapshot.db")
+    write_snapshot(SnapshotPlan(source=origin, target=snapshot))
+    with pytest.raises(UserError, match="is a snapshot"):
+        move(snapshot, str(tmp_path / "third.db"))
     half = str(tmp_path / "half.db")
     with pytest.raises(Killed):
         move(origin, half, killing(Seam.AFTER_COMMIT, 2))

@@ -41,9 +41,9 @@ MUTANTS: tuple[Mutant, ...] = (
         name="move-beside-a-running-service",
         invariant=WHOLE,
         file="app/storage/moving.py",
-        before="        _refuse_writers(app, source)\n        names =",
-        after="        names =",
+        before="        _refuse_writers(app, source)\n        _refuse_snapshot(",
+        after="        _refuse_snapshot(",
         test=f"{CONTRACT}::test_a_source_whose_lease_is_held_is_refused_before_and_after_copying",
-        why="What the service posts after the snapshot would be posted again from the target.",
+        why="What the service posts while rows are copied would be posted again from the target.",
     ),
 )

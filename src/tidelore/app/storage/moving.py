@@ -1,9 +1,9 @@
 """Use-case of `lore move`: copies the database in use into an empty one, and compares every table.
 
-The source is only read: rows from one snapshot, and once more, from a later one, for the comparison, so a write in
-between is found. Nothing may write to it meanwhile, because what is sent after the snapshot would be sent again from
-the target: a held lease is refused before the first row and before the target becomes usable. No lease is taken, since
-that would be a write to the source.
+The source is only read: in one read transaction, and once more, in a later one, for the comparison, so a write in
+between is found. Nothing may write to it meanwhile, because what is sent after the first would be sent again from the
+target: a held lease is refused before the first row and before the target becomes usable. No lease is taken, since that
+would be a write to the source.
 """
 
 from __future__ import annotations
@@ -101,6 +101,7 @@ def move_database(
         source = app.open_store()
         stack.callback(source.close)
         _refuse_writers(app, source)
+        _refuse_snapshot(app.address)
         names = (describe_address(app.address), describe_address(aim.address))
         if names[0] == names[1]:
             raise UserError("the target is the database in use", fix="name another database with --to", to=names[1])
@@ -118,6 +119,18 @@ def describe_address(address: str) -> str:
     parts = urlsplit(address)
     host = parts.netloc.rpartition("@")[2] or "".join(parse_qs(parts.query).get("host", []))
     return f"postgresql://{host}{parts.path}"
+
+
+def _refuse_snapshot(address: str) -> None:
+    """Raise UserError for a source that lacks what a move must keep."""
+    from tidelore.store.database.snapshot import is_snapshot
+
+    if not _is_server(address) and is_snapshot(address):
+        raise UserError(
+            "the database in use is a snapshot, without secrets and pending answers",
+            fix="move the database it was made from",
+            path=address,
+        )
 
 
 def _is_server(address: str) -> bool:
@@ -159,7 +172,7 @@ def _move(pair: _Pair, *, dry_run: bool) -> tuple[MoveReport, TideloreError | No
 
 def _copy(pair: _Pair, taken: Claim) -> int:
     """Copy what the target does not have yet; return how many rows that were."""
-    with pair.source.snapshot():
+    with pair.source.one_state():
         counts = count_all(pair.source)
         steps = _Steps(pair.on_progress, "copying", sum(counts.values()), taken.rows)
         copied = 0
@@ -183,7 +196,7 @@ def _copy(pair: _Pair, taken: Claim) -> int:
 
 def _compare(pair: _Pair) -> Generator[Comparison]:
     """Yield every table as both databases have it now."""
-    with pair.source.snapshot(), pair.target.snapshot():
+    with pair.source.one_state(), pair.target.one_state():
         differs = pair.differs_in_form
         layout = not differs or _in_rows(pair.target)
         steps = _Steps(pair.on_progress, "comparing", len(tables()))
@@ -222,7 +235,7 @@ def _report(pair: _Pair, compared: list[Comparison], *, copied: int, resumed: bo
 
 
 def _planned(source: Database, names: tuple[str, str], held: Target) -> MoveReport:
-    with source.snapshot():
+    with source.one_state():
         counts = count_all(source)
     found = [MovedTable(name, rows) for name, rows in counts.items()]
     resumed = held.source is not None and not held.restart

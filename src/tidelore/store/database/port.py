@@ -150,12 +150,12 @@ class Database(Lists, Protocol):
         """Run one read statement outside any transaction."""
         ...
 
-    def snapshot(self) -> AbstractContextManager[None]:
+    def one_state(self) -> AbstractContextManager[None]:
         """Let every read of the block see one state of the database; the block must not write."""
         ...
 
     def rows(self, sql: str, params: Params, size: int) -> Iterator[list[Row]]:
-        """Yield the rows of a query in batches of this size; call it inside `snapshot`."""
+        """Yield the rows of a query in batches of this size; call it inside `one_state`."""
         ...
 
     def script(self, sql: str) -> None:

@@ -146,7 +146,7 @@ class PostgresDatabase:
         return cursor.fetchall() if cursor.description else []
 
     @contextmanager
-    def snapshot(self) -> Iterator[None]:
+    def one_state(self) -> Iterator[None]:
         with self.transaction():
             self._connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             # Between two reads the caller may write elsewhere, and no other program waits for this transaction.

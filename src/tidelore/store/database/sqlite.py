@@ -176,7 +176,7 @@ class SqliteDatabase:
     read = execute
 
     @contextmanager
-    def snapshot(self) -> Iterator[None]:
+    def one_state(self) -> Iterator[None]:
         with self._translated:
             # The first read decides which state is seen.
             self._connection.execute("BEGIN")

@@ -156,7 +156,7 @@ def empty_again(target: Database, held: Claim) -> Claim:
 def copy_table(
     source: Database, target: Database, table: Table, held: Claim, seam: Crashpoint, on_rows: Callable[[int], None]
 ) -> int:
-    """Copy the rows that the target does not have yet; return how many. Call it inside a snapshot of the source."""
+    """Copy the rows that the target does not have yet; return how many. Call it inside `one_state` of the source."""
     position, before = held.positions.get(table.name, (None, 0))
     names = ", ".join(f'"{name}"' for name in table.columns)
     insert = f"INSERT INTO {table.name} ({names}) VALUES ({', '.join(f':{name}' for name in table.columns)})"
@@ -175,7 +175,7 @@ def copy_table(
 
 
 def compare_table(source: Database, target: Database, table: Table, *, layout: bool) -> Comparison | None:
-    """Compare the rows of a table, inside a snapshot of both; None if it holds nothing but the layout of vectors."""
+    """Compare the rows of a table, inside `one_state` of both; None if it holds nothing but the layout of vectors."""
     left_out = frozenset() if layout else _LAYOUT.get(table.name, frozenset())
     if "*" in left_out:
         return None

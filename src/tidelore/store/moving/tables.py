@@ -95,7 +95,7 @@ def _described(memory: apsw.Connection, name: str) -> Table:
 def read_rows(
     database: Database, table: Table, after: Row | None = None, columns: Sequence[str] | None = None
 ) -> Iterator[list[Row]]:
-    """Yield the rows of a table after a key, in batches in the order of the key; call it inside `snapshot`."""
+    """Yield the rows of a table after a key, in batches in the order of the key; call it inside `one_state`."""
     exact = ' COLLATE "C"' if database.dialect == "postgres" else ""
     keys = [f'"{name}"{exact if name in table.texts else ""}' for name in table.key]
     wanted = ", ".join(f'"{name}"' for name in columns or table.columns)

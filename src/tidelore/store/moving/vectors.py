@@ -32,7 +32,7 @@ Vector = NDArray[np.float32]
 
 
 def place_vectors(source: Database, target: Database, held: Claim, seam: Crashpoint) -> None:
-    """Write the vectors that the target has no usable form of yet; call it inside a snapshot of the source."""
+    """Write the vectors that the target has no usable form of yet; call it inside `one_state` of the source."""
     rows_there = in_rows(target)
     sql = _MISSING.format(missing="vector IS NULL" if rows_there else "block IS NULL")
     last: Row = (-1, -1, -1)
@@ -53,7 +53,7 @@ def place_vectors(source: Database, target: Database, held: Claim, seam: Crashpo
 
 
 def compare_vectors(source: Database, target: Database) -> Comparison:
-    """Compare the vectors of both databases, inside a snapshot of both."""
+    """Compare the vectors of both databases, inside `one_state` of both."""
     return Comparison("vectors", _hashed(source), _hashed(target))
 
 
