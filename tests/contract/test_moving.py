@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.databases.feedback_samples import add_events, comment, followed
@@ -23,11 +23,12 @@ from tidelore.app.wiring import App
 from tidelore.core.config import Config
 from tidelore.core.errors import IntegrityError, LeaseLost, LockHeld, MoveIncomplete, TideloreError, UserError
 from tidelore.core.process import ProcessIdentity, is_dead
+from tidelore.core.progress import Progress
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.lease import acquire
 from tidelore.store.database.migrate import Migration, migrate, migrations
 from tidelore.store.database.opening import open_database
-from tidelore.store.database.port import Database, Transaction
+from tidelore.store.database.port import Database, Params, Row, Transaction
 from tidelore.store.database.snapshot import SnapshotPlan, write_snapshot
 from tidelore.store.mirror.check import check_database
 from tidelore.store.mirror.parents import ISSUES
@@ -364,6 +365,10 @@ def test_a_target_that_holds_something_else_is_refused_and_left_as_it_is(
     assert content(sqlite_address) == before
     with pytest.raises(UserError, match="is the database in use"):
         move(origin, str(Path(origin).parent / "." / "origin.db"))
+    change(sqlite_address, "UPDATE schema_version SET version = 7")
+    with pytest.raises(UserError, match="another version of this program"):
+        move(origin, sqlite_address)
+    change(sqlite_address, "UPDATE schema_version SET version = 1")
     snapshot = str(tmp_path / "snapshot.db")
     write_snapshot(SnapshotPlan(source=origin, target=snapshot))
     with pytest.raises(UserError, match="is a snapshot"):
@@ -446,8 +451,40 @@ def test_every_table_that_the_two_dialects_share_is_moved(database: Database) ->
     assert all(table.key for table in schema.tables())
 
 
+def test_progress_counts_every_row_also_when_a_move_is_continued(origin: str, tmp_path: Path) -> None:
+    target = str(tmp_path / "target.db")
+    with pytest.raises(Killed):
+        move(origin, target, killing(Seam.AFTER_COMMIT, 9))
+    told: list[Progress] = []
+    report, _ = move_database(App(Config(), {}, db=origin, clock=ManualClock()), target, told.append)
+    copying = [one for one in told if one.stage == "copying"]
+    assert 0 < report.copied < report.rows == copying[-1].done == copying[-1].total
+    assert copying[0].done > report.rows - report.copied
+    assert told[-1].stage == "comparing"
+    assert told[-1].done == told[-1].total == len(schema.tables())
+
+
+def test_postgres_orders_texts_byte_by_byte_in_every_locale() -> None:
+    asked: list[str] = []
+
+    class Server:
+        """Only takes the query: the server of the tests knows no locale that orders in another way."""
+
+        dialect = "postgres"
+
+        def rows(self, sql: str, _params: Params, _size: int) -> Iterator[list[Row]]:
+            asked.append(sql)
+            yield from ()
+
+    (members,) = [table for table in schema.tables() if table.name == "project_members"]
+    assert list(schema.read_rows(cast("Database", Server()), members, (1, "mira"))) == []
+    assert 'WHERE ("project_id", "username" COLLATE "C") > (:k0, :k1)' in asked[0]
+    assert asked[0].endswith('ORDER BY "project_id", "username" COLLATE "C"')
+
+
 def test_an_address_is_shown_without_user_and_password() -> None:
     assert describe_address("postgresql://me:secret@db.example:5433/lore?sslmode=require") == (
         "postgresql://db.example:5433/lore"
     )
     assert describe_address("postgresql://me@/lore?host=/run/pg") == "postgresql:///run/pg/lore"
+    assert describe_address("postgres://db?port=5433&dbname=lore&password=x") == "postgresql://db:5433/lore"

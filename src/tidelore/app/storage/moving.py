@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from tidelore.app.answers import means
 from tidelore.app.wiring import App
-from tidelore.core.errors import IntegrityError, LockHeld, TideloreError, UserError
+from tidelore.core.errors import DatabaseUnusable, IntegrityError, LockHeld, TideloreError, UserError
 from tidelore.core.progress import OnProgress, Progress, silent
 from tidelore.engine.crashpoint import Seam
 from tidelore.store.database.opening import open_database
@@ -117,8 +117,10 @@ def describe_address(address: str) -> str:
     if not _is_server(address):
         return os.path.realpath(address)
     parts = urlsplit(address)
-    host = parts.netloc.rpartition("@")[2] or "".join(parse_qs(parts.query).get("host", []))
-    return f"postgresql://{host}{parts.path}"
+    named = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    port = f":{named['port']}" if "port" in named else ""
+    host = parts.netloc.rpartition("@")[2] or named.get("host", "")
+    return f"postgresql://{host}{port}/{parts.path.lstrip('/') or named.get('dbname', '')}"
 
 
 def _refuse_snapshot(address: str) -> None:
@@ -146,7 +148,7 @@ def _move(pair: _Pair, *, dry_run: bool) -> tuple[MoveReport, TideloreError | No
             source=held.source,
         )
     if not held.empty and held.source is None:
-        return _already_moved(pair), None
+        return replace(_already_moved(pair), dry_run=dry_run), None
     if dry_run:
         return _planned(pair.source, pair.names, held), None
     if held.empty:
@@ -184,6 +186,8 @@ def _copy(pair: _Pair, taken: Claim) -> int:
                 from tidelore.store.moving.vectors import place_vectors
 
                 place_vectors(pair.source, pair.target, taken, pair.app.seam)
+        except DatabaseUnusable:
+            raise
         except IntegrityError as error:
             # Rows that an earlier run copied may have changed in the source since, so that later ones do not fit.
             mark_for_restart(pair.target, taken)

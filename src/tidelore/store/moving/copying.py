@@ -87,8 +87,12 @@ def look_at(target: Database) -> Target:
     if MOVING in versions:
         ((state,),) = target.read("SELECT checksum FROM schema_version WHERE version = :number", {"number": MOVING})
         return Target(source=versions[MOVING], restart=state == _RESTART)
-    known = versions.keys() == own_versions()
-    return Target(empty=known and not any(target.read(f"SELECT 1 FROM {table.name} LIMIT 1") for table in tables()))
+    if versions.keys() != own_versions():
+        raise UserError(
+            "the target is not empty: it was made by another version of this program",
+            fix="name an empty database, or a file that does not exist yet",
+        )
+    return Target(empty=not any(target.read(f"SELECT 1 FROM {table.name} LIMIT 1") for table in tables()))
 
 
 def begin(target: Database, source: str, now_ms: int) -> None:
