@@ -101,7 +101,7 @@ COMMANDS = {
     "sources": ("tidelore.cli.setup:sources_command", "List the configured hosts and their projects with their ids."),
     "cursors": ("tidelore.cli.sync_status:cursors_command", "List, show or reset reading positions."),
     "metrics": ("tidelore.cli.status:metrics_command", "Print metrics in the Prometheus text format."),
-    "move": ("tidelore.cli.setup:move_command", "Copy the database to another file or to PostgreSQL, and back."),
+    "move": ("tidelore.cli.setup:move_command", "Copy the database to a file or to PostgreSQL."),
     "check": ("tidelore.cli.status:check_command", "Check the database for inconsistencies."),
     "export": (
         "tidelore.cli.export.rows:export_command",
@@ -125,7 +125,7 @@ COMMANDS = {
     "completions": ("tidelore.cli.main:completions_command", "Print a shell completion script."),
 }
 SECTIONS = {
-    "Set up": ("init", "doctor", "sources", "completions"),
+    "Set up": ("init", "doctor", "sources", "move", "completions"),
     "Read": (
         "search", "searches", "list", "show", "threads", "context", "changes", "digest", "open", "why", "file-history",
         "similar", "duplicates", "count", "trending",

@@ -218,7 +218,7 @@ def _entry_table(entries: list[SourceEntry]) -> list[str]:
 @click.option("--dry-run", is_flag=True, help="Show what would be copied; write nothing.")
 @click.pass_context
 def move_command(ctx: click.Context, to: str, dry_run: bool) -> Output:  # noqa: FBT001
-    """Copy the database to another file or to PostgreSQL, and back.
+    """Copy the database to a file or to PostgreSQL.
 
     Stop the service first. Every table is copied and then compared by its number of rows and by a hash. The source is
     only read. An interrupted move continues when the command is repeated; until it is complete, other commands refuse
