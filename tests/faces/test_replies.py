@@ -103,6 +103,27 @@ def test_what_cannot_be_answered_or_resolved_is_refused_with_a_remedy(desk: Writ
     assert not desk.is_resolved
 
 
+def test_a_line_that_the_server_would_run_is_refused_and_runs_only_if_allowed(desk: Writer) -> None:
+    text = "As asked:\n/close\nThanks."
+    if desk.forge == "github":
+        desk.robot("reply", desk.thread, text, "--no-refresh")
+        assert desk.ours() == ["As asked:"]
+        return
+    for more in ([], ["--dry-run"]):
+        error = failed(desk.robot("reply", desk.thread, text, *more), 2, "USAGE")
+        assert (error["details"]["field"], error["details"]["quick_actions"]) == ("body", ["/close"])
+        assert "--allow-quick-actions" in error["fix"]
+    answer = desk.folder / "answer.md"
+    answer.write_text(text)
+    failed(desk.robot("feedback", "reply", "--pr", desk.item, "--body-file", str(answer)), 2, "USAGE")
+    assert desk.query("SELECT 1 FROM outbox") == []
+    for harmless in ("As asked:\n\\/close", "As asked:\n /close", "As asked:\n```\n/close\n```"):
+        desk.robot("reply", desk.thread, harmless, "--no-refresh")
+    assert desk.request.state == "opened"
+    desk.robot("reply", desk.thread, text, "--no-refresh", "--allow-quick-actions")
+    assert (desk.request.state, desk.ours()) == ("closed", ["As asked:"] * 4)
+
+
 def test_a_token_without_write_access_is_named_and_nothing_is_retried(desk: Writer) -> None:
     if desk.forge == "gitlab":
         desk.world.faults.add("status", "PUT /projects/:id/merge_requests", status=403)

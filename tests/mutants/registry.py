@@ -250,6 +250,7 @@ PROMISES = (
             f"{resolving.KILLED}::test_every_write_takes_effect_once_in_random_crash_and_loss_trials",
         ),
     ),
+    Promise(resolving.NO_COMMANDS, ()),
     Promise(
         mirroring.FEEDS,
         (

@@ -5,9 +5,11 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 ONE_EFFECT = "one effect"
+NO_COMMANDS = "no commands in replies"
 
 REPLIES = "tests/faces/test_replies.py"
 KILLED = "tests/crash/test_writes.py"
+QUICK_ACTIONS = "tests/unit/sources/gitlab/test_quick_actions.py"
 
 MUTANTS = (
     Mutant(
@@ -45,5 +47,23 @@ MUTANTS = (
         after="            done = None\n",
         test=f"{REPLIES}::test_a_lost_answer_to_resolve_is_settled_by_reading_the_thread[gitlab]",
         why="A lost answer would leave the outcome open for a minute, although the thread shows it.",
+    ),
+    Mutant(
+        name="code-block-trusted-after-other-blocks",
+        invariant=NO_COMMANDS,
+        file="sources/gitlab/quick_actions.py",
+        before="        elif _OTHER_BLOCK.match(line):\n            all_agree = False\n",
+        after="",
+        test=f"{QUICK_ACTIONS}::test_a_line_that_some_version_of_gitlab_may_run_is_found",
+        why="Text of others could close a block that only we see as open, and act with the rights of the token.",
+    ),
+    Mutant(
+        name="quick-actions-posted-unasked",
+        invariant=NO_COMMANDS,
+        file="feedback/outbox.py",
+        before="    lines = [] if answering.allow_commands else source.commands_in(answering.body)\n",
+        after="    lines: list[str] = []\n",
+        test=f"{REPLIES}::test_a_line_that_the_server_would_run_is_refused_and_runs_only_if_allowed[gitlab]",
+        why="A reply that repeats text of others would close, assign or merge.",
     ),
 )

@@ -262,6 +262,7 @@ class ReplyRequest(Struct, frozen=True, kw_only=True):
     source: Literal["reply", "comment"]
     reply_to: int | None = None
     token_key: str | None = None
+    allow_quick_actions: bool = False
 
 
 def post_reply(app: App, request: ReplyRequest) -> tuple[PostedReply, TideloreError | None]:
@@ -273,7 +274,9 @@ def post_reply(app: App, request: ReplyRequest) -> tuple[PostedReply, TideloreEr
     place, pull, issue = repo_of_either(app.config, request.repo, request.pr, request.issue)
     kind: Literal["pr", "issue"] = "issue" if pull is None else "pr"
     number = pull if pull is not None else issue or 0
-    answering = AnswerRequest(kind, number, request.body, request.source, request.reply_to, request.token_key)
+    answering = AnswerRequest(
+        kind, number, request.body, request.source, request.reply_to, request.token_key, request.allow_quick_actions
+    )
     fate = "the reply may be stored; the next poll completes it, and repeating the command posts it only once"
     posted = run_until_signalled(post_answer(app, place, answering), fate)
     return PostedReply(reply(posted.row)), posted.error

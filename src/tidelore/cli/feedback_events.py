@@ -6,7 +6,8 @@ Also defines the options --repo, --pr, --issue and --head-sha of all feedback co
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,9 @@ ISSUE: Callable[..., Any] = click.option("--issue", metavar="REF", help="Issue: 
 HEAD: Callable[..., Any] = click.option(
     "--head-sha", metavar="SHA", help="Commit to continue from instead of the current head."
 )
-
+QUICK_ACTIONS: Callable[..., Any] = click.option(
+    "--allow-quick-actions", is_flag=True, help="GitLab: let lines such as /close run with the rights of the token."
+)
 
 _LARGEST_ID = 2**63 - 1
 _WIDTH = 100
@@ -212,19 +215,16 @@ _KEY = "Idempotency key: one comment is posted per key, whatever the text."
 @click.option("--to", metavar="COMMENT", type=click.IntRange(1, 2**63 - 1), help="Id of the comment to reply to.")
 @click.option("--body-file", metavar="FILE", required=True, help=_BODY)
 @click.option("--token-key", metavar="KEY", help=_KEY)
+@QUICK_ACTIONS
 @click.pass_context
-def reply_command(
-    ctx: click.Context, repo: str | None, pr: str, to: int | None, body_file: str, token_key: str | None
-) -> Output:
+def reply_command(ctx: click.Context, /, body_file: str, to: int | None, **wanted: Any) -> Output:
     """Reply on a pull request.
 
     With --to, a review comment is answered in its thread. The reply is stored before it is sent and posted exactly
     once, so the command can be repeated safely. If the outcome is unknown (exit 7), the next `lore poll github` settles
     it.
     """
-    request = ReplyRequest(
-        repo=repo, pr=pr, body=read_body(body_file), source="reply", reply_to=to, token_key=token_key
-    )
+    request = ReplyRequest(body=read_body(body_file), source="reply", reply_to=to, **wanted)
     return _post(invocation_of(ctx), request)
 
 
@@ -236,25 +236,34 @@ def reply_command(
 @ISSUE
 @click.option("--body-file", metavar="FILE", required=True, help=_BODY)
 @click.option("--token-key", metavar="KEY", help=_KEY)
+@QUICK_ACTIONS
 @click.pass_context
-def comment_command(
-    ctx: click.Context, repo: str | None, pr: str | None, issue: str | None, body_file: str, token_key: str | None
-) -> Output:
+def comment_command(ctx: click.Context, /, body_file: str, **wanted: Any) -> Output:
     """Comment on a pull request or an issue.
 
     Like `lore feedback reply`, the comment is posted exactly once, so the command can be repeated safely.
     """
-    request = ReplyRequest(
-        repo=repo, pr=pr, issue=issue, body=read_body(body_file), source="comment", token_key=token_key
-    )
+    request = ReplyRequest(body=read_body(body_file), source="comment", **wanted)
     return _post(invocation_of(ctx), request)
 
 
 def _post(invocation: Invocation, request: ReplyRequest) -> Output:
-    posted, error = post_reply(invocation.logged_app(), request)
+    with naming_quick_actions():
+        posted, error = post_reply(invocation.logged_app(), request)
     row = posted.answer
     comment = f", comment {row.comment_id}" if row.comment_id else ""
     return Output(posted, [f"Reply {row.id} on {row.thread}: {row.status}{comment}"], error)
+
+
+@contextmanager
+def naming_quick_actions() -> Iterator[None]:
+    """Add the option that allows quick actions to the error that refuses them."""
+    try:
+        yield
+    except UserError as error:
+        if "quick_actions" in error.details:
+            error.fix = f"{error.fix}; if it is meant to run, pass --allow-quick-actions"
+        raise
 
 
 def read_body(name: str) -> str:

@@ -36,9 +36,11 @@ from tidelore.core.errors import (
     RemotePermanent,
     RemoteTransient,
     TideloreError,
+    UserError,
 )
 from tidelore.core.model import NOTE, REVIEW_COMMENT, CommentRecord, RemoteId
 from tidelore.core.process import ProcessIdentity
+from tidelore.core.text import one_line
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.ports import ListRequest, Pages
 from tidelore.feedback.tokens import Intent, ScopeKind, action_token, find_markers, is_same_login, with_marker
@@ -342,7 +344,10 @@ Also = Callable[[Transaction, OutboxRow], object]
 
 
 class AnswerRequest(Struct, frozen=True):
-    """An answer to post: its thread, the comment it replies to, its body, and the caller's key for it, if any."""
+    """An answer to post: its thread, the comment it replies to, its body, and the caller's key for it, if any.
+
+    Lines that the server would run as commands are refused unless `allow_commands` is set.
+    """
 
     scope_kind: ScopeKind
     number: int
@@ -350,6 +355,7 @@ class AnswerRequest(Struct, frozen=True):
     source: str
     to: int | None = None
     token_key: str | None = None
+    allow_commands: bool = False
 
 
 class PostedAnswer(Struct, frozen=True):
@@ -377,6 +383,7 @@ async def post(
     also: Also | None = None,
 ) -> PostedAnswer:
     """Store an answer, then send it."""
+    refuse_commands(source, answering)
     answering = await _to_the_first(database, source, project, answering)
     row = plan_answer(database, project, answering, clock.now_ms(), in_discussion=source.has_discussions, also=also)
     try:
@@ -384,6 +391,21 @@ async def post(
     except RemoteError as error:
         return PostedAnswer(find_outbox(database, row.id), error)
     return PostedAnswer(row, unconfirmed_error(row))
+
+
+def refuse_commands(source: AnswerSource, answering: AnswerRequest) -> None:
+    """Raise UserError if the server would run a line of an answer as a command.
+
+    An answer may repeat text of others, which must not act with the rights of our token.
+    """
+    lines = [] if answering.allow_commands else source.commands_in(answering.body)
+    if lines:
+        raise UserError(
+            f"the server would run a line of the body as a quick action: {one_line(lines[0])[:80]}",
+            fix="write a backslash or a space before the slash, or put the line into a code block (```)",
+            field="body",
+            quick_actions=[one_line(line)[:80] for line in lines],
+        )
 
 
 async def _to_the_first(

@@ -210,6 +210,10 @@ class AnswerSource(Protocol):
         """Return the comments among which an answer would be, with those since a given instant at least."""
         ...
 
+    def commands_in(self, body: str) -> Sequence[str]:
+        """Return the lines of a text that the server would run as commands, with the rights of the token."""
+        ...
+
     def answer_request(self, place: AnswerPlace, body: str) -> WriteRequest:
         """Return the request that `post_answer` sends."""
         ...

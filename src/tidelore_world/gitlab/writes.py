@@ -7,6 +7,7 @@ lost did happen.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -23,6 +24,10 @@ from tidelore_world.wire import Request, Response, json_response
 LONGEST_NOTE = 1_000_000
 
 Write = Callable[[View, Request, Project], Response]
+_CLOSE = re.compile(
+    r"```\n.*?\n```$|^/(?P<action>close)(?: [^\n]*)?(?:\s*\n|$)", re.MULTILINE | re.DOTALL | re.IGNORECASE
+)
+"""A code block, in which nothing is run, or the one quick action that is simulated."""
 _KINDS: Mapping[str, Kind] = {"issues": "issues", "merge_requests": "merge_requests"}
 
 
@@ -65,8 +70,18 @@ def _post_note(
     except NotHere:
         return error(404, "404 Not found" if discussion is None else "404 Discussion Not Found")
     internal = bool(posted.get("internal"))
+    body = _run_actions(forge, project, kind, iid, body)
     note = forge.add_note(item, body, discussion=discussion, author=forge.caller, internal=internal)
     return _written(forge, threads.note_payload(note, item), 201)
+
+
+def _run_actions(forge: View, project: Project, kind: Kind, iid: int, body: str) -> str:
+    """Run the quick actions of a note with the rights of the caller, and return the note without them."""
+    body = body.replace("\r", "")
+    if any(found["action"] for found in _CLOSE.finditer(body)):
+        close = forge.close_issue if kind == "issues" else forge.close_merge_request
+        close(project, iid, by=forge.caller)
+    return _CLOSE.sub(lambda found: "" if found["action"] else found[0], body)
 
 
 def _resolve(iid: int, discussion: str, forge: View, request: Request, project: Project) -> Response:

@@ -189,6 +189,11 @@ def test_an_agent_answers_a_reviewer_once_and_resolves_the_thread(
             assert (await ask(client, "reply", ref=waiting["id"], resolve=False))["state"] == "unresolved"
             for arguments in ({"ref": "nothing"}, {"ref": desk.item, "resolve": True}, {"ref": desk.item, "body": " "}):
                 assert (await client.call_tool("reply", arguments)).is_error
+            if forge == "gitlab":
+                refused = await client.call_tool("reply", {"ref": desk.item, "body": "Quoted:\n/close"})
+                assert refused.is_error
+                assert "backslash" in str(refused.content)
+                assert "--allow" not in str(refused.content)
 
         in_process(desk, look, allow_writes=True)
         assert (desk.ours(), desk.is_resolved) == (["Because."], False)

@@ -71,6 +71,11 @@ def test_without_permission_there_is_no_form_and_a_wrong_form_writes_nothing(des
     assert closed.post(f"{address}/reply", data={"body": "x"}).status_code in (404, 405)
     client = browser(desk)
     form = fields(client.get(address).text, desk.thread)
-    for wrong in ({"csrf": "0" * 64, "body": "x"}, {"body": " "}, {"body": "x", "action": "delete"}):
+    for wrong in (
+        {"csrf": "0" * 64, "body": "x"},
+        {"body": " "},
+        {"body": "x", "action": "delete"},
+        {"body": "/close"},
+    ):
         assert "That did not work" in client.post(f"{address}/reply", data=form | wrong).text
     assert desk.query("SELECT 1 FROM outbox") == []

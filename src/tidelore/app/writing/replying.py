@@ -80,6 +80,7 @@ class ReplyTo(Struct, frozen=True, kw_only=True):
     resolve: bool = False
     dry_run: bool = False
     refresh: bool = True
+    allow_quick_actions: bool = False
 
 
 class ChangeState(Struct, frozen=True, kw_only=True):
@@ -96,12 +97,13 @@ async def reply_to(
     app: App, wanted: ReplyTo, on_progress: OnProgress = silent
 ) -> tuple[WriteAnswer, TideloreError | None]:
     """Post a reply, and resolve the thread afterwards if wanted; also return the error if it is not confirmed."""
-    from tidelore.feedback.outbox import post
+    from tidelore.feedback.outbox import post, refuse_commands
 
     target, place, project = _find(app, wanted.reference, wanted.project, to_resolve=wanted.resolve)
     answering = _answering(target, wanted)
     answer = WriteAnswer(reference=target.reference, thread=target.thread)
     async with open_hub(app, [place], create=False) as hub:
+        refuse_commands(hub.source(place), answering)
         target = await _with_thread_id(hub, place, target, wanted) if wanted.resolve else target
         if wanted.dry_run:
             return replace(answer, requests=_dry_reply(hub, place, project, answering, target, wanted)), None
@@ -150,7 +152,15 @@ def _find(
 def _answering(target: ReplyTarget, wanted: ReplyTo) -> AnswerRequest:
     from tidelore.feedback.outbox import AnswerRequest
 
-    return AnswerRequest(_scope(target), target.number, wanted.body, "reply", target.first, wanted.token_key)
+    return AnswerRequest(
+        _scope(target),
+        target.number,
+        wanted.body,
+        "reply",
+        target.first,
+        wanted.token_key,
+        wanted.allow_quick_actions,
+    )
 
 
 def _scope(target: ReplyTarget) -> Literal["pr", "issue"]:

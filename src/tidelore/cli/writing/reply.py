@@ -9,7 +9,7 @@ import click
 from tidelore.app.wiring import run_until_signalled
 from tidelore.app.writing.replying import ChangeState, ReplyTo, WriteAnswer, change_state, reply_to
 from tidelore.cli.command import LoreCommand, invocation_of
-from tidelore.cli.feedback_events import read_body
+from tidelore.cli.feedback_events import QUICK_ACTIONS, naming_quick_actions, read_body
 from tidelore.cli.output.render import Output
 from tidelore.core.errors import TideloreError, UserError
 from tidelore.core.text import one_line
@@ -26,6 +26,7 @@ _NO_REFRESH = click.option("--no-refresh", is_flag=True, help="Do not read the i
 @click.option("--body-file", metavar="FILE", help="File with the text in Markdown; - for stdin.")
 @click.option("--resolve", is_flag=True, help="Resolve the thread after the reply is posted.")
 @click.option("--token-key", metavar="KEY", help="Idempotency key: one reply per key, whatever the text.")
+@QUICK_ACTIONS
 @_PROJECT
 @_DRY_RUN
 @_NO_REFRESH
@@ -40,7 +41,8 @@ def reply_command(ctx: click.Context, /, **wanted: Any) -> Output:
     """
     text = _text(wanted.pop("body"), wanted.pop("body_file"))
     request = ReplyTo(body=text, refresh=not wanted.pop("no_refresh"), **wanted)
-    done, error = run_until_signalled(reply_to(invocation_of(ctx).logged_app(), request), _FATE)
+    with naming_quick_actions():
+        done, error = run_until_signalled(reply_to(invocation_of(ctx).logged_app(), request), _FATE)
     return Output(done, _lines(done, error), error)
 
 

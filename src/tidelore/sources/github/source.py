@@ -321,6 +321,10 @@ class GitHubSource:
             "pr_review_summaries": self.reviews(remote_id, number),
         }
 
+    def commands_in(self, _body: str) -> Sequence[str]:
+        """Return nothing: GitHub runs no commands in comments."""
+        return ()
+
     def answer_request(self, place: AnswerPlace, body: str) -> WriteRequest:
         """Return the request that `post_answer` sends."""
         path = _comment_path(place.number) if place.reply_to is None else _reply_path(place.number, place.reply_to)

@@ -32,6 +32,7 @@ from tidelore.sources.gitlab.client import GitLabClient
 from tidelore.sources.gitlab.conversations import ConversationBatches, ConversationList, ParentList
 from tidelore.sources.gitlab.graphql import GitLabGraphQl, read_statuses
 from tidelore.sources.gitlab.notes import NoteList, post_note, project_members
+from tidelore.sources.gitlab.quick_actions import find_quick_actions
 from tidelore.sources.gitlab.surfaces import child_lists, group_projects, issue_list, merge_request_list
 from tidelore.sources.hooks import InstalledHook, SentDelivery
 from tidelore.sources.ports import AnswerPlace, Greeting, Resource, Wiring, WriteRequest, skew_of
@@ -169,6 +170,10 @@ class GitLabSource:
     def comment_lists(self, remote_id: int, number: int) -> Mapping[str, Pages[CommentRecord]]:
         """Return all notes of one merge request."""
         return {"mr_notes": self.answers(AnswerPlace(remote_id, "pr", number))}
+
+    def commands_in(self, body: str) -> Sequence[str]:
+        """Return the lines of a text that are quick actions."""
+        return find_quick_actions(body)
 
     def answer_request(self, place: AnswerPlace, body: str) -> WriteRequest:
         """Return the request that `post_answer` sends."""
