@@ -27,6 +27,9 @@ class Writer(Desk):
     thread: str = ""
     item: str = ""
     comment: int = 0
+    topic: str = ""
+    remark: int = 0
+    """A comment of the topic."""
 
     @property
     def request(self) -> Any:
@@ -39,7 +42,13 @@ class Writer(Desk):
         bodies = [row["body"] for row in (*github.truth_comments(HUB), *github.truth_review_comments(HUB))]
         bodies += [note.body for item in (self.request, self.world.gitlab.issue(LAB, 1)) for home in item.discussions
                    for note in home.notes]  # fmt: skip
+        bodies += [row.body for row in github.repository(HUB).discussion_comments]
         return [str(body).partition("\n")[0] for body in bodies if "lore-action:" in body]
+
+    def in_topic(self) -> list[tuple[int | None, str]]:
+        """The comments of the topic on the server in order: what each replies to, and its first line."""
+        rows = self.world.github.repository(HUB).discussion_comments
+        return [(row.reply_to, row.body.partition("\n")[0]) for row in sorted(rows, key=lambda row: row.id)]
 
     def in_thread(self) -> list[str]:
         """The first lines of the comments in the thread on the server, in order."""
@@ -105,11 +114,14 @@ def writing(folder: Path, read: Callable[[], tuple[str, str]], forge: str) -> It
         "gitlab": lab.add_note(request, "Why 40?", author=REVIEWER, thread=True).id,
         "github": hub.review_comment(HUB, pull, "Why 40?", REVIEWER).id,
     }
+    topic = hub.create_discussion(HUB, "How do we count?", "Tell me.", REVIEWER, category="Q&A").number
+    remark = hub.comment_discussion(HUB, topic, "Twice.", REVIEWER).id
     world.advance(540)
     with serve(world) as server:
         desk = Writer(folder, server.url, world, read, dict(TOKENS), forge=forge)
         desk.comment = comments[forge]
         desk.item = f"{LAB}!1" if forge == "gitlab" else f"{HUB}#{pull}"
+        desk.topic, desk.remark = f"{HUB}#{topic}", remark
         configure(desk)
         assert desk.run("sync", "--no-embed").code == 0
         (desk.thread,) = [item["id"] for item in desk.robot("threads", desk.item).data["items"] if item["state"]]

@@ -9,6 +9,7 @@ NO_COMMANDS = "no commands in replies"
 
 REPLIES = "tests/faces/test_replies.py"
 KILLED = "tests/crash/test_writes.py"
+TOPICS = "tests/faces/test_topic_replies.py"
 QUICK_ACTIONS = "tests/unit/sources/gitlab/test_quick_actions.py"
 
 MUTANTS = (
@@ -47,6 +48,24 @@ MUTANTS = (
         after="            done = None\n",
         test=f"{REPLIES}::test_a_lost_answer_to_resolve_is_settled_by_reading_the_thread[gitlab]",
         why="A lost answer would leave the outcome open for a minute, although the thread shows it.",
+    ),
+    Mutant(
+        name="reply-below-a-reply",
+        invariant=ONE_EFFECT,
+        file="store/work/reply_targets.py",
+        before="COALESCE(c.in_reply_to, c.remote_id) FROM topics t",
+        after="c.remote_id FROM topics t",
+        test=f"{TOPICS}::test_a_reply_to_a_reply_and_every_form_of_reference_lead_to_the_thread",
+        why="GitHub refuses a reply to a reply, and two names of one thread would lead to two replies.",
+    ),
+    Mutant(
+        name="reply-searched-among-the-comments",
+        invariant=ONE_EFFECT,
+        file="sources/github/discussion_answers.py",
+        before="        self._document = COMMENTS if place.reply_to is None else REPLIES\n",
+        after="        self._node, self._document = place.discussion or '', COMMENTS\n",
+        test=f"{TOPICS}::test_a_lost_answer_is_settled_by_finding_the_marker_in_the_discussion[True]",
+        why="A reply whose answer was lost would not be found, and be posted again.",
     ),
     Mutant(
         name="code-block-trusted-after-other-blocks",

@@ -134,7 +134,7 @@ class Reply(Struct, frozen=True, kw_only=True):
 
     id: Annotated[int, means("its number here")]
     repo: Annotated[str, means("the repository")]
-    scope_kind: Annotated[str, means("pr or issue")]
+    scope_kind: Annotated[str, means("pr, issue or topic")]
     number: Annotated[int, means("the thread")]
     reply_to: Annotated[int | None, means("the review comment or GitLab note it replies to, or null")]
     source: Annotated[str, means("reply, comment, resolve, unresolve, operator_command or issue_redirect")]

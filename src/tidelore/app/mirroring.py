@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from tidelore.app.reading.own_logins import remember_login
 from tidelore.app.wiring import App
 from tidelore.core.clock import format_instant
@@ -31,6 +33,17 @@ if TYPE_CHECKING:
     from tidelore.sync.projects import ListTarget
     from tidelore.sync.report import RunReport, SurgicalReport
     from tidelore.sync.surgical_preflight import ChosenItem, RequestedItem, SurgicalFlags
+
+
+REFRESH_WAIT_SECONDS = 10.0
+"""How long the refresh of a topic waits for another process that is writing."""
+
+
+class RefreshedTopic(Struct, frozen=True):
+    """What the refresh of a topic did: whether a new version was stored, and how many requests it took."""
+
+    is_stored: bool
+    requests: int
 
 
 async def mirror(
@@ -174,6 +187,38 @@ async def surgical_sync(
         embed = None if flags.no_embed else make_vectors
         consumer = await find_consumer(app, database, sources)
         await operate(shop, sources, choices, request, count, on_progress, report, embed, make_documents, consumer)
+
+
+async def refresh_topic(
+    app: App, topic_id: int, number: int, project: ProjectRow, on_progress: Callable[[Progress], None]
+) -> RefreshedTopic:
+    """Fetch a stored topic with its comments, and store it with its document."""
+    from contextlib import AsyncExitStack
+
+    from tidelore.documents.generation import make_documents
+    from tidelore.sources.ports import TOPICS
+    from tidelore.sources.registry import open_hosts
+    from tidelore.store.mirror.documents import DocumentSource
+    from tidelore.store.work.session import Workshop, open_session
+    from tidelore.sync import lists
+    from tidelore.sync.projects import ListTarget
+    from tidelore.sync.report import RequestCount
+
+    count = RequestCount()
+    async with AsyncExitStack() as stack:
+        hosts = [host for host in forge_hosts(app.config) if host.name == project.source]
+        if not hosts:
+            raise NotFound(f"{project.source} is no longer configured", fix="add the host to the configuration file")
+        (source,) = await open_hosts(hosts, app.wiring(count, app.config.sync.surgical_entity_timeout_seconds), stack)
+        database = app.open_store()
+        stack.callback(database.close)
+        shop = Workshop(database, app.config, app.clock, app.seam, "lore sync")
+        async with open_session(shop, force=False, wait_seconds=REFRESH_WAIT_SECONDS) as session:
+            target = ListTarget(source, project.configured, TOPICS)
+            tally = await lists.refresh_topic(session, target, project, number)
+            await make_documents(session, on_progress, [DocumentSource("topic", topic_id)])
+            session.counters.requests = count.total
+    return RefreshedTopic(is_stored=bool(tally.created or tally.changed), requests=count.total)
 
 
 def _choose_items(app: App, asked: Sequence[RequestedItem], flags: SurgicalFlags) -> list[ChosenItem]:

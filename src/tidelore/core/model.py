@@ -299,6 +299,7 @@ class Document(Struct, frozen=True):
 
 ISSUE_COMMENT, REVIEW_COMMENT, REVIEW_SUMMARY = "issue_comment", "review_comment", "review_summary"
 NOTE = "note"
+TOPIC_COMMENT = "topic_comment"
 """The kinds of comments: in a conversation, on a line of a diff, and the text of a review."""
 
 

@@ -197,6 +197,7 @@ _COMMENT_KINDS = {
     "discussion_r": "review_comment",
     "r": "review_comment",
     "pullrequestreview-": "review_summary",
+    "discussioncomment-": "topic_comment",
 }
 _COMMENT = rf"(?:(?P<page>https?://[^\s#]+))?#?(?P<form>{'|'.join(_COMMENT_KINDS)}){_NUMBER}"
 

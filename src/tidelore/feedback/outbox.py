@@ -8,7 +8,8 @@ passes agree, and accepts a marker only in a comment by our account. An answer t
 not sent again. Writes to one host are spaced apart, also across processes.
 
 On GitHub only review comments have threads; an answer to any other comment is posted below it in the conversation. On
-GitLab every note belongs to a discussion, into which an answer is posted; its id is that of the stored note.
+GitLab every note belongs to a discussion, into which an answer is posted; its id is that of the stored note. An answer
+to a comment of a topic is a reply in the thread of that comment.
 
 Resolving a thread is stored and attempted in the same way. It needs no marker: the state of the thread shows whether an
 earlier attempt succeeded.
@@ -44,7 +45,7 @@ from tidelore.core.text import one_line
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.ports import ListRequest, Pages
 from tidelore.feedback.tokens import Intent, ScopeKind, action_token, find_markers, is_same_login, with_marker
-from tidelore.sources.ports import AnswerPlace, AnswerSource
+from tidelore.sources.ports import TOPIC, AnswerPlace, AnswerSource
 from tidelore.store.database.port import Database, Transaction
 from tidelore.store.mirror.projects import ProjectRow, list_projects
 from tidelore.store.work import outbox as rows
@@ -52,6 +53,7 @@ from tidelore.store.work.action_tokens import FAILED, OBSERVED, signing_secret
 from tidelore.store.work.effects import discussion_of, find_comment, review_thread_of
 from tidelore.store.work.events import EventRow, list_events
 from tidelore.store.work.outbox import OutboxRow, find_outbox, free_dead, new_claim, plan
+from tidelore.store.work.reply_targets import find_topic_ids
 
 SKEW_MS = 300_000
 """How far the clocks may differ before the search starts earlier: rows have our time, comments the server's."""
@@ -274,6 +276,8 @@ class Outbox:
         """Return where a row is posted, with the id of its repository: its name may belong to another one by now."""
         project = self._projects().get(row.project_id)
         repo = row.repo_full_name if project is None else project.remote_id
+        if row.scope_kind == TOPIC:
+            return topic_place(self._database, row.project_id, repo, row.scope_number, row.reply_to)
         discussion = None
         if self._source.has_discussions and row.reply_to is not None:
             discussion = discussion_of(self._database, row.project_id, row.reply_to)
@@ -285,7 +289,10 @@ class Outbox:
         """Return where a row is posted; raise RemoteNotFound if its discussion is needed and not stored any more."""
         place = self._place(row)
         needs_thread = self._source.has_discussions or row.resolves is not None
-        if needs_thread and place.reply_to is not None and place.discussion is None:
+        missing = needs_thread and place.reply_to is not None and place.discussion is None
+        if row.scope_kind == TOPIC:
+            missing = place.discussion is None or (place.reply_to is not None and place.parent is None)
+        if missing:
             raise RemoteNotFound("the discussion it belongs to was deleted", status=404, reason="not_found")
         return place
 
@@ -416,7 +423,7 @@ async def _to_the_first(
     The first comment is stored if the comment became an event; otherwise it is fetched.
     """
     to = answering.to
-    if to is None or source.has_discussions:
+    if to is None or source.has_discussions or answering.scope_kind == TOPIC:
         return answering
     if any(event.comment_id == to for event in list_events(database, project.id, answering.number)):
         return answering
@@ -480,6 +487,12 @@ def marked_answer(
     return target, token, with_marker(answering.body, token)
 
 
+def topic_place(database: Database, project_id: int, repo: str | int, number: int, reply_to: int | None) -> AnswerPlace:
+    """Return where an answer to a topic, or to a comment of it, is posted."""
+    ids = find_topic_ids(database, project_id, number, reply_to)
+    return AnswerPlace(repo, TOPIC, number, reply_to, ids.topic, ids.comment)
+
+
 def find_discussion(database: Database, project: ProjectRow, answering: AnswerRequest) -> AnswerTarget | None:
     """Return the note that an answer replies to, or raise NotFound unless it is a stored note of this thread."""
     if answering.to is None:
@@ -499,8 +512,8 @@ def find_target(database: Database, project: ProjectRow, answering: AnswerReques
     """Return where to post an answer, based on the stored comment it replies to."""
     key = answering.token_key if answering.token_key is not None else answering.body
     to = answering.to
-    if to is None:
-        return AnswerTarget(None, key)
+    if to is None or answering.scope_kind == TOPIC:
+        return AnswerTarget(to, key)
     event = _newest(event for event in list_events(database, project.id, answering.number) if event.comment_id == to)
     if event is not None and event.kind == REVIEW_COMMENT:
         # The server accepts replies only to the first comment of a thread.

@@ -19,7 +19,7 @@ from tidelore.core.errors import UserError
 LONGEST_COMMENT = 65_536
 """The most characters GitHub accepts in a comment, including the marker."""
 
-ScopeKind = Literal["pr", "issue"]
+ScopeKind = Literal["pr", "issue", "topic"]
 
 _MARKER = re.compile(r"<!-- lore-action:([0-9a-f]{64}) -->")
 _GAP = "\n\n"

@@ -275,7 +275,7 @@ TOOLS: tuple[LoreTool, ...] = (
     ),
     LoreTool(
         name="refresh",
-        description="Fetch these issues or merge/pull requests from the server now; the other tools read the copy.",
+        description="Fetch these items from the server now; the other tools read the copy.",
         arguments=RefreshArguments,
         call_async=_refresh,
         output=output_schema(Refreshed),

@@ -53,6 +53,8 @@ def skew_of(response: Response, now_ms: int) -> int:
 
 RESOURCES = ("issues", "merge_requests")
 TOPICS = "topics"
+TOPIC = "topic"
+"""The `scope_kind` of an answer to a topic."""
 
 
 class Resource(Struct, frozen=True):
@@ -172,10 +174,11 @@ class FollowableSource(FeedSource, Protocol):
 
 
 class AnswerPlace(Struct, frozen=True):
-    """Where an answer is posted: on an issue or a pull request (`scope_kind` issue or pr) of a repository.
+    """Where an answer is posted: on an issue, pull request or topic (`scope_kind` issue, pr, topic) of a repository.
 
     In a thread of it, `reply_to` is the comment it replies to, and `discussion` the id of the thread where the forge
-    asks for that. A thread that is resolved is named by `discussion`.
+    asks for that. A thread that is resolved is named by `discussion`. Of a topic, `discussion` is its global id, and
+    `parent` that of the comment.
     """
 
     repo: str | int
@@ -183,6 +186,7 @@ class AnswerPlace(Struct, frozen=True):
     number: int
     reply_to: int | None = None
     discussion: str | None = None
+    parent: str | None = None
 
 
 class WriteRequest(Struct, frozen=True):

@@ -156,6 +156,20 @@ def topic_list(target: ListTarget, project: ProjectRow, *, by_creation: bool = F
     return target.source.topics(project.node_id, by_creation=by_creation)
 
 
+async def refresh_topic(session: Session, target: ListTarget, project: ProjectRow, number: int) -> Tally:
+    """Read one topic with its comments and store it; the position in the list of topics stays.
+
+    Raises RemoteNotFound if the server has no such topic; the stored one is left to the verification.
+    """
+    page = await topic_list(target, project).fetch_one(str(number))
+    if not page.items and not page.rejected:
+        raise RemoteNotFound(f"{project.path}#{number} not found, or the token has no access", reason="not_found")
+    writer = topic_writer(session, target, project)
+    intake = Intake(writer, session.shop.clock.now_ms, session.shop.seam)
+    intake.take(page, writer.load())
+    return intake.tally
+
+
 def topic_writer(session: Session, target: ListTarget, project: ProjectRow) -> PageWriter[TopicRecord]:
     """Return the writer that stores the topics of a project."""
     return _page_writer(session, target, project, TopicTable())

@@ -77,7 +77,7 @@ class Part(Struct, frozen=True, kw_only=True):
 
 def item_page(site: Site, app: App, request: Request) -> Page:
     """Show an issue, merge request or topic with its conversation."""
-    kind = _kind(request)
+    kind = kind_of(request)
     if kind == "topic":
         return _topic_page(site, app, request)
     shown = read_item_page(app, show_request(request))
@@ -112,7 +112,7 @@ def item_page(site: Site, app: App, request: Request) -> Page:
 def show_request(request: Request) -> ShowRequest:
     """Return the issue or merge request that the address of a page names."""
     values = request.query_params
-    asked = _kind(request)
+    asked = kind_of(request)
     kind = next((kind for kind in ITEM_KINDS if kind == asked), None)
     if kind is None:
         raise UserError("topics cannot be refreshed one by one", fix="use `lore sync`")
@@ -122,7 +122,8 @@ def show_request(request: Request) -> ShowRequest:
     return ShowRequest(kind=kind, system=values.get("system") == "yes", **named)
 
 
-def _kind(request: Request) -> str:
+def kind_of(request: Request) -> str:
+    """Return the kind of item that the address of a page names: issue, mr or topic."""
     part = request.path_params["part"]
     if part not in KINDS:
         raise NotFound("This page does not exist.", fix="use the links above, or the search")
@@ -218,12 +219,11 @@ def _part(
 
 
 def _topic_page(site: Site, app: App, request: Request) -> Page:
-    values = request.query_params
-    project, iid = request.path_params["project"], str(request.path_params["iid"])
-    topic = show_topic(app, values["at"]) if values.get("at") else show_topic(app, iid, project)
-    images = values.get("images") == "yes"
-    shared = {"item": topic, "images": images, "project": topic.project}
-    contexts = [{"comment": first, "replies": replies} for first, replies in _comments(topic)]
+    topic = read_topic(app, request)
+    images = request.query_params.get("images") == "yes"
+    reply = with_query(f"{request.url.path}/reply", [("at", request.query_params.get("at", ""))])
+    shared = {"item": topic, "images": images, "project": topic.project, "reply_address": reply}
+    contexts = _comment_contexts(topic)
     above = render_markdown(topic.body, project=topic.project, base=topic.web_url, images=images)
     return Page(
         template="topic.html",
@@ -235,8 +235,28 @@ def _topic_page(site: Site, app: App, request: Request) -> Page:
             **shared,
             "kind": "topic",
             "part": _part(site, request, "_comment.html", contexts, shared, len(above)),
+            "wrote": request.query_params.get("wrote", ""),
         },
     )
+
+
+def read_topic(app: App, request: Request) -> ShownTopic:
+    """Return the topic that the address of a page names."""
+    values = request.query_params
+    project, iid = request.path_params["project"], str(request.path_params["iid"])
+    return show_topic(app, values["at"]) if values.get("at") else show_topic(app, iid, project)
+
+
+def _comment_contexts(topic: ShownTopic) -> list[dict[str, Any]]:
+    """Return what each entry shows; the last entry of a thread has the form for a reply, so it names the thread."""
+    found = _comments(topic)
+    contexts: list[dict[str, Any]] = []
+    for place, (first, replies) in enumerate(found):
+        is_last = place + 1 == len(found) or found[place + 1][0] is not None
+        top = first.id if first is not None else replies[0].in_reply_to
+        thread = {"id": f"discussioncomment-{top}", "resolvable": False} if is_last else None
+        contexts.append({"comment": first, "replies": replies, "thread": thread})
+    return contexts
 
 
 def _comments(topic: ShownTopic) -> list[tuple[ShownTopicComment | None, list[ShownTopicComment]]]:

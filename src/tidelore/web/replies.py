@@ -20,23 +20,22 @@ from tidelore.app.wiring import App
 from tidelore.app.writing.replying import ChangeState, ReplyTo, WriteAnswer, change_state, reply_to
 from tidelore.core.errors import TideloreError, UserError
 from tidelore.web.addresses import item_address, with_query
-from tidelore.web.items import show_request
+from tidelore.web.items import kind_of, read_topic, show_request
 
 Action = Literal["reply", "reply-resolve", "resolve", "unresolve"]
 
 
 async def answer(app: App, request: Request, form: Mapping[str, str]) -> Response:
     """Do what a form asks for, then show the item with the outcome."""
-    asked = show_request(request)
     # In a thread with an event loop, because storing would block the loop that serves the pages.
     done = await run_in_threadpool(_carry_out, app, request, form)
-    address = item_address(asked.kind, request.path_params["project"], request.path_params["iid"])
+    address = item_address(kind_of(request), request.path_params["project"], request.path_params["iid"])
     wrote = "yes" if done.refreshed else "later"
     return RedirectResponse(with_query(address, [("at", request.query_params.get("at", "")), ("wrote", wrote)]), 303)
 
 
 def _carry_out(app: App, request: Request, form: Mapping[str, str]) -> WriteAnswer:
-    item = read_item_page(app, show_request(request)).item
+    item = read_topic(app, request) if kind_of(request) == "topic" else read_item_page(app, show_request(request)).item
     thread = form.get("thread", "")
     reference = thread or request.query_params.get("at") or item.reference or ""
     project = item.project if thread else None

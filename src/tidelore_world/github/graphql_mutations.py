@@ -59,7 +59,11 @@ def _discuss(events: Discussing, context: Context, given: Input) -> Mapping[str,
     node = _writable(context, given, "discussionId", "Discussion")
     parent = None
     if given.get("replyToId") is not None:
-        parent = _writable(context, given, "replyToId", "DiscussionComment").row.id
+        above = _writable(context, given, "replyToId", "DiscussionComment").row
+        if above.reply_to is not None:
+            # As the real service says it: github/accessibility-alt-text-bot pull request 17.
+            raise FieldFailure("UNPROCESSABLE", "Parent comment is already in a thread, cannot reply to it")
+        parent = above.id
     row = events.comment_discussion(node.home.full_name, node.row.number, _text(given), context.viewer, reply_to=parent)
     return {"comment": Node("DiscussionComment", row, node.repo)}
 

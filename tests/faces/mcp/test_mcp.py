@@ -194,9 +194,14 @@ def test_an_agent_answers_a_reviewer_once_and_resolves_the_thread(
                 assert refused.is_error
                 assert "backslash" in str(refused.content)
                 assert "--allow" not in str(refused.content)
+            else:
+                done = await ask(client, "reply", ref=f"discussioncomment-{desk.remark}", body="Indeed.")
+                assert (done["reply"]["status"], done["refreshed"]) == ("observed", True)
+                shown = await ask(client, "show", ref=desk.topic)
+                assert "Indeed." in str(shown["notes"])
 
         in_process(desk, look, allow_writes=True)
-        assert (desk.ours(), desk.is_resolved) == (["Because."], False)
+        assert (desk.ours(), desk.is_resolved) == (["Because.", *(["Indeed."] if forge == "github" else [])], False)
 
 
 def test_a_wrong_call_is_an_error_that_names_the_remedy(talk: Desk) -> None:

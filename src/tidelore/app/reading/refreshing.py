@@ -7,7 +7,7 @@ and says how old the item is. A refresh that fails or takes too long leaves the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Struct
 
@@ -17,7 +17,9 @@ from tidelore.app.wiring import App, run_until_signalled
 from tidelore.core.errors import NotFound, TideloreError, UserError
 from tidelore.core.progress import OnProgress, silent
 from tidelore.core.references import Kind
+from tidelore.store.mirror.projects import find_project
 from tidelore.store.reading.item_events import current_at
+from tidelore.store.reading.topics import read_topic
 
 MOST_ITEMS = 20
 _KINDS: dict[str, Kind] = {"issue": "issue", "merge_request": "mr"}
@@ -27,7 +29,7 @@ class RefreshedItem(Struct, frozen=True):
     """What became of one item."""
 
     reference: Annotated[str, means("the item")]
-    outcome: Annotated[str, means("stored, unchanged (the stored version is newer), or failed")]
+    outcome: Annotated[str, means("stored, unchanged (the stored version is as new), or failed")]
     error: Annotated[str | None, means("why it failed, or null")]
 
 
@@ -52,33 +54,61 @@ async def refresh_items(
     if not 0 < len(references) <= MOST_ITEMS:
         raise UserError(f"{len(references)} references given", fix=f"name 1 to {MOST_ITEMS} items")
     kinds = _kinds_of(app, references, project)
-    asked = [read_asked(text, kind) for text, kind in zip(references, kinds, strict=True)]
+    topics = [text for text, kind in zip(references, kinds, strict=True) if kind == "topic"]
+    began = app.clock.monotonic()
+    refreshed = [await _refresh_topic(app, text, project, on_progress) for text in topics]
+    items, requests = [item for item, _ in refreshed], sum(count for _, count in refreshed)
+    asked = [read_asked(text, kind) for text, kind in zip(references, kinds, strict=True) if kind != "topic"]
+    if not asked:
+        return Refreshed(items=items, status="succeeded", requests=requests, seconds=app.clock.monotonic() - began)
     report = SurgicalReport()
     flags = SurgicalFlags(project=project, no_embed=app.config.embedding.provider == "none")
     await surgical_sync(app, asked, flags, report, force=False, wait_seconds=10.0, on_progress=on_progress)
     done = refreshed_items(report)
-    items = []
     for outcome in done.entity_outcomes:
         failure = next((one.message for one in outcome.failures), None)
         fate = "failed" if failure else "unchanged" if outcome.stale_skipped else "stored"
         items.append(RefreshedItem(outcome.reference, fate, failure))
-    return Refreshed(items=items, status=done.completion_status, requests=done.requests, seconds=done.seconds)
+    return Refreshed(
+        items=items,
+        status=done.completion_status,
+        requests=requests + done.requests,
+        seconds=app.clock.monotonic() - began,
+    )
 
 
-def _kinds_of(app: App, references: Sequence[str], project: str | None) -> list[Kind]:
-    """Return whether each reference means an issue or a merge request; a stored item decides what # means."""
+async def _refresh_topic(
+    app: App, reference: str, project: str | None, on_progress: OnProgress
+) -> tuple[RefreshedItem, int]:
+    from tidelore.app.mirroring import refresh_topic
+
+    with app.reading() as database:
+        topic_id = find_thread(database, parse_any(reference), project, app.config.default_project).id
+        topic, _ = read_topic(database, topic_id)
+        home = find_project(database, topic.project_id)
+    assert home is not None, "a stored topic has a project"
+    done = await refresh_topic(app, topic_id, topic.iid, home, on_progress)
+    outcome = "stored" if done.is_stored else "unchanged"
+    return RefreshedItem(f"{topic.project}#{topic.iid}", outcome, None), done.requests
+
+
+def _kinds_of(app: App, references: Sequence[str], project: str | None) -> list[Kind | Literal["topic"]]:
+    """Return whether each reference means an issue, merge request or topic; a stored item decides what # means."""
     meanings = [parse_any(text) for text in references]
-    kinds: list[Kind] = []
+    kinds: list[Kind | Literal["topic"]] = []
     with app.reading() as database:
         for meant in meanings:
             try:
                 found = find_thread(database, meant, project, app.config.default_project).type
             except NotFound:
                 found = "merge_request" if "issue" not in meant.meanings else "issue"
+            if found == "topic":
+                kinds.append("topic")
+                continue
             if found not in _KINDS:
                 raise UserError(
                     f"{meant.text} is a {found}, which cannot be refreshed by itself",
-                    fix="run `lore sync`, or `lore poll bluesky` for posts",
+                    fix="run `lore poll bluesky`",
                     reference=meant.text,
                 )
             kinds.append(_KINDS[found])

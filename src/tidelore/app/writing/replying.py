@@ -1,4 +1,4 @@
-"""Reply to issues, merge requests and threads, and resolve or unresolve threads: exactly once, through the outbox.
+"""Reply to items and threads, and resolve or unresolve threads: exactly once, through the outbox.
 
 Afterwards the item is refreshed like any other, so that the copy shows what the server has; if that fails, the next
 sync does it. A dry run returns the exact requests and sends none.
@@ -54,7 +54,7 @@ class StoredWrite(Struct, frozen=True):
 class WriteAnswer(Struct, frozen=True, kw_only=True):
     """The answer of `lore reply`, `lore resolve` and `lore unresolve`."""
 
-    reference: Annotated[str, means("the issue or merge request")]
+    reference: Annotated[str, means("the issue, merge request or topic")]
     thread: Annotated[str | None, means("the thread, or null for a comment on the item itself")]
     reply: Annotated[StoredWrite | None, means("the reply, or null if there is none")] = None
     resolution: Annotated[StoredWrite | None, means("the change of the thread's state, or null if none was needed")] = (
@@ -163,8 +163,8 @@ def _answering(target: ReplyTarget, wanted: ReplyTo) -> AnswerRequest:
     )
 
 
-def _scope(target: ReplyTarget) -> Literal["pr", "issue"]:
-    return "pr" if target.on == "mr" else "issue"
+def _scope(target: ReplyTarget) -> Literal["pr", "issue", "topic"]:
+    return "pr" if target.on == "mr" else target.on
 
 
 async def _with_thread_id(
@@ -206,13 +206,15 @@ def _dry_reply(
     target: ReplyTarget,
     wanted: ReplyTo,
 ) -> list[PlannedRequest]:
-    from tidelore.feedback.outbox import marked_answer
+    from tidelore.feedback.outbox import marked_answer, topic_place
     from tidelore.sources.ports import AnswerPlace
 
     source, threaded = hub.source(place), hub.source(place).has_discussions
     goal, _, body = marked_answer(hub.database, project, answering, hub.app.clock.now_ms(), in_discussion=threaded)
     discussion = target.thread if threaded else None
     at = AnswerPlace(project.remote_id, answering.scope_kind, answering.number, goal.reply_to, discussion)
+    if target.on == "topic":
+        at = topic_place(hub.database, project.id, project.remote_id, answering.number, goal.reply_to)
     requests = [_planned(source.answer_request(at, body))]
     if wanted.resolve:
         resolution = _resolution(hub, place, target, resolved=True)

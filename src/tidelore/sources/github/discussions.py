@@ -14,14 +14,22 @@ from msgspec.structs import replace
 
 from tidelore.core.content import digest
 from tidelore.core.errors import FeatureDisabled, RemotePermanent, RemoteTransient
-from tidelore.core.model import Item, Rejected, TopicCommentRecord, TopicRecord, Version
+from tidelore.core.model import (
+    TOPIC_COMMENT,
+    CommentRecord,
+    Item,
+    Rejected,
+    TopicCommentRecord,
+    TopicRecord,
+    Version,
+)
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.sources.github.graphql import Actor, GraphQlClient, actor_login, hidden_as_missing
 from tidelore.sources.github.payloads import Number
 from tidelore.sources.graphql import NULL, Connection, GraphQlData, PageSize, PartialAnswer, decode, present
 from tidelore.sources.items import instant, optional_instant, refuse_nul, reject
 
-_COMMENT = """fragment comment on DiscussionComment {
+COMMENT = """fragment comment on DiscussionComment {
   id databaseId author { __typename login } authorAssociation body createdAt updatedAt deletedAt isAnswer upvoteCount
   url
 }"""
@@ -31,7 +39,7 @@ _THREAD = (
   replies(first: $inner) { pageInfo { hasNextPage endCursor } nodes { ...comment } }
 }
 """
-    + _COMMENT
+    + COMMENT
 )
 _TOPIC = (
     """fragment topic on Discussion {
@@ -80,7 +88,7 @@ REPLIES = (
   }} }} }}
 }}
 """
-    + _COMMENT
+    + COMMENT
 )
 
 _NEWEST_UPDATE_FIRST = {"field": "UPDATED_AT", "direction": "DESC"}
@@ -347,6 +355,30 @@ def _comment_record(comment: _Comment, payload: bytes, parent_id: int | None) ->
     if b"\\u0000" in payload:
         refuse_nul(record)
     return record
+
+
+def parse_comment(payload: bytes, number: int) -> CommentRecord:
+    """Parse a comment or reply of a discussion, by the number of that, as a comment."""
+    record = _comment_record(_named(payload), payload, None)
+    return CommentRecord(
+        remote_id=record.remote_id,
+        kind=TOPIC_COMMENT,
+        number=number,
+        author=record.author,
+        is_bot=False,
+        body=record.body,
+        path=None,
+        line=None,
+        side=None,
+        commit_sha=None,
+        in_reply_to=None,
+        review_id=None,
+        review_state=None,
+        url=record.url,
+        created_at=record.created_at,
+        updated_at=record.updated_at,
+        association=record.association,
+    )
 
 
 def _topic_record(topic: _Topic, comments: tuple[TopicCommentRecord, ...]) -> TopicRecord:

@@ -1,4 +1,4 @@
-"""Changes review threads of GitHub by GraphQL, which REST cannot do, and reads their state.
+"""Sends GraphQL mutations to GitHub; resolves review threads, which REST cannot do, and reads their state.
 
 A mutation is sent once, without retries. Errors of a mutation come with status 200: a refusal is permanent, a failure
 of the server leaves it unknown whether the change was made (`unclear_write`).
@@ -6,7 +6,7 @@ of the server leaves it unknown whether the change was made (`unclear_write`).
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -25,6 +25,18 @@ UNRESOLVE_THREAD = "mutation($id: ID!) { unresolveReviewThread(input: {threadId:
 THREAD_STATE = """query($id: ID!) { rateLimit { cost remaining resetAt }
   node(id: $id) { ... on PullRequestReviewThread { id isResolved } } }"""
 _ONE = PageSize(1, 1)
+T = TypeVar("T")
+
+
+class WriteKind(Struct, frozen=True):
+    """What a mutation does, to what, and what the token needs for it; for error messages."""
+
+    verb: str
+    thing: str
+    fix: str
+
+
+_RESOLVING = WriteKind("resolve review threads", "review thread", "give the token write access to pull requests")
 
 
 class _State(Struct, frozen=True, rename="camel"):
@@ -54,17 +66,22 @@ async def set_resolved(client: GitHubClient, thread: str, *, resolved: bool) -> 
     """Resolve or unresolve a review thread and return its state; one in that state already stays as it is."""
     request = resolve_request(client, thread, resolved=resolved)
     response = await client.mutate(request.content, route="graphql/resolve")
-    try:
-        answer = msgspec.json.decode(response.body, type=GraphQlAnswer)
-        if answer.errors:
-            _refuse(client, answer.errors, response)
-        done = msgspec.json.decode(answer.data, type=_ChangedBy) if answer.data != NULL else _ChangedBy()
-    except msgspec.DecodeError:
-        raise unclear_write(redact(response.url), response.status) from None
+    done = read_mutation(client, response, _ChangedBy, _RESOLVING)
     changed = done.resolve_review_thread if resolved else done.unresolve_review_thread
     if changed is None:
         raise unclear_write(redact(response.url), response.status)
     return changed.thread.is_resolved
+
+
+def read_mutation(client: GitHubClient, response: Response, as_type: type[T], kind: WriteKind) -> T:
+    """Return the data of the answer to a mutation; raise what its errors amount to."""
+    try:
+        answer = msgspec.json.decode(response.body, type=GraphQlAnswer)
+        if answer.errors:
+            _refuse(client, answer.errors, response, kind)
+        return msgspec.json.decode(answer.data if answer.data != NULL else b"{}", type=as_type)
+    except msgspec.DecodeError:
+        raise unclear_write(redact(response.url), response.status) from None
 
 
 async def read_resolved(graphql: GraphQlClient, thread: str) -> bool:
@@ -81,21 +98,21 @@ async def read_resolved(graphql: GraphQlClient, thread: str) -> bool:
     return await graphql.ask(THREAD_STATE, lambda _size: {"id": thread}, read, route="thread", size=_ONE)
 
 
-def _refuse(client: GitHubClient, problems: tuple[Problem, ...], response: Response) -> NoReturn:
+def _refuse(client: GitHubClient, problems: tuple[Problem, ...], response: Response, write: WriteKind) -> NoReturn:
     said = client.clean(problems[0].message)
     kinds = {problem.kind for problem in problems}
     if kinds & LIMITED:
         raise RateLimited(f"the GraphQL rate limit is exhausted: {said}", status=response.status, reason="rate_limit")
     if kinds & REFUSED:
         raise RemotePermanent(
-            "the token may not resolve review threads of this repository",
+            f"the token may not {write.verb} of this repository",
             status=403,
             reason="refused",
-            fix="give the token write access to pull requests",
+            fix=write.fix,
             said=said,
         )
     if "NOT_FOUND" in kinds:
-        raise RemoteNotFound("no such review thread for this token", status=404, reason="not_found", said=said)
+        raise RemoteNotFound(f"no such {write.thing} for this token", status=404, reason="not_found", said=said)
     if "UNPROCESSABLE" in kinds:
         raise RemotePermanent("the server refused the change", status=422, reason="refused", said=said)
     raise unclear_write(redact(response.url), response.status)

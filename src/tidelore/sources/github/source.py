@@ -37,16 +37,17 @@ from tidelore.engine.ports import Lister, Pages, Parent
 from tidelore.http.client import bearer
 from tidelore.http.response import Response
 from tidelore.sources.credentials import Token, find_token
-from tidelore.sources.github import forge_lists, mutations, surfaces
+from tidelore.sources.github import discussion_answers, forge_lists, mutations, surfaces
 from tidelore.sources.github import hooks as hook_api
 from tidelore.sources.github.app_token import InstallationIdentity, load_signer
 from tidelore.sources.github.client import GitHubClient, Repo, repo_path
+from tidelore.sources.github.discussion_answers import DiscussionAnswers
 from tidelore.sources.github.discussions import DiscussionList
 from tidelore.sources.github.graphql import GraphQlClient
 from tidelore.sources.github.threads import BatchedList, BatchedReviews, PullBatches
 from tidelore.sources.hooks import InstalledHook, SentDelivery
 from tidelore.sources.items import ThreadComments
-from tidelore.sources.ports import AnswerPlace, Greeting, Resource, Wiring, WriteRequest, skew_of
+from tidelore.sources.ports import TOPIC, AnswerPlace, Greeting, Resource, Wiring, WriteRequest, skew_of
 
 
 class GitHubSource:
@@ -310,7 +311,9 @@ class GitHubSource:
         """Return None: each comment contains the association of its author."""
 
     def answers(self, place: AnswerPlace) -> Pages[CommentRecord]:
-        """Return the comments among which an answer would be: in the conversation, or on the diff."""
+        """Return the comments among which an answer would be: in the conversation, on the diff, or of a Discussion."""
+        if place.scope_kind == TOPIC:
+            return DiscussionAnswers(self.graphql, place)
         return self.thread(place.repo, ISSUE_COMMENT if place.reply_to is None else REVIEW_COMMENT, place.number)
 
     def comment_lists(self, remote_id: int, number: int) -> Mapping[str, Pages[CommentRecord]]:
@@ -327,11 +330,15 @@ class GitHubSource:
 
     def answer_request(self, place: AnswerPlace, body: str) -> WriteRequest:
         """Return the request that `post_answer` sends."""
+        if place.scope_kind == TOPIC:
+            return discussion_answers.comment_request(self._client, place, body)
         path = _comment_path(place.number) if place.reply_to is None else _reply_path(place.number, place.reply_to)
         return WriteRequest("POST", self._client.address(f"{repo_path(place.repo)}/{path}"), {"body": body})
 
     async def post_answer(self, place: AnswerPlace, body: str) -> CommentRecord:
-        """Comment on a thread, or reply to a review comment."""
+        """Comment on a thread or a Discussion, or reply to a review comment or a comment of a Discussion."""
+        if place.scope_kind == TOPIC:
+            return await discussion_answers.post_comment(self._client, place, body)
         if place.reply_to is None:
             return await self.post_comment(place.repo, place.number, body)
         return await self.post_reply(place.repo, place.number, place.reply_to, body)
