@@ -32,6 +32,11 @@ def test_an_older_item_is_refreshed_and_a_younger_one_is_not(stale: Desk, comman
     assert stale.robot("show", "issue", REF).data["title"] == "Far too fast"
 
 
+def test_a_greatest_age_of_0_refreshes_what_was_read_just_now(stale: Desk) -> None:
+    for _ in range(2):
+        assert stale.robot("context", REF, "--max-age", "0s").document["meta"]["refreshed"] is True
+
+
 def test_an_unknown_item_is_fetched_first(stale: Desk) -> None:
     with stale.world.lock:
         stale.world.gitlab.create_issue(CONSOLE)

@@ -165,7 +165,7 @@ def lockdown_option(function: Callable[..., Any]) -> Callable[..., Any]:
 def freshness_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of commands that can refresh what they show."""
     wait = click.option("--max-wait", metavar="DURATION", default="10s", help="With --max-age: wait at most this long.")
-    age = click.option("--max-age", metavar="DURATION", help="Refresh it first if it is older, such as 5m.")
+    age = click.option("--max-age", metavar="DURATION", help="Refresh it first if it is older, such as 5m; 0s always.")
     return age(wait(function))
 
 

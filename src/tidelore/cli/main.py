@@ -70,7 +70,10 @@ COMMANDS = {
         "tidelore.cli.reading.coverage:open_command",
         "Open an item in the browser.",
     ),
-    "reply": ("tidelore.cli.writing.reply:reply_command", "Reply to an issue, merge request, topic, thread or comment."),
+    "reply": (
+        "tidelore.cli.writing.reply:reply_command",
+        "Reply to an issue, merge request, topic, thread or comment.",
+    ),
     "resolve": ("tidelore.cli.writing.reply:resolve_command", "Resolve a review thread."),
     "unresolve": ("tidelore.cli.writing.reply:unresolve_command", "Reopen a resolved review thread."),
     "trending": ("tidelore.cli.activity:trending_command", "List the most shared links."),

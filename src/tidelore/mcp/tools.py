@@ -7,6 +7,7 @@ only if the server was started with permission to write.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
 
@@ -17,7 +18,7 @@ from tidelore.app.answers import Instant, means
 from tidelore.app.reading.changes import ChangePage, ChangeQuestion, list_changes
 from tidelore.app.reading.context import Context, ContextQuestion, read_context
 from tidelore.app.reading.referring import find_thread, parse_any
-from tidelore.app.reading.refreshing import Refreshed, refresh_items
+from tidelore.app.reading.refreshing import Refreshed, refresh_items, with_open_threads
 from tidelore.app.reading.threads import ThreadPage, ThreadQuestion, list_threads
 from tidelore.app.searching import FoundThread, SearchPage, SearchQuestion, search
 from tidelore.app.showing import ShowRequest, show_item, show_post, show_topic
@@ -213,7 +214,8 @@ def _changes(context: ToolContext, wanted: ChangesArguments) -> ChangePage:
 
 
 async def _refresh(context: ToolContext, wanted: RefreshArguments) -> Refreshed:
-    return await refresh_items(context.app, wanted.refs, wanted.project, context.on_progress)
+    done = await refresh_items(context.app, wanted.refs, wanted.project, context.on_progress)
+    return await asyncio.to_thread(with_open_threads, context.app, done)
 
 
 async def _reply(context: ToolContext, wanted: ReplyArguments) -> WriteAnswer:
@@ -275,7 +277,8 @@ TOOLS: tuple[LoreTool, ...] = (
     ),
     LoreTool(
         name="refresh",
-        description="Fetch these items from the server now; the other tools read the copy.",
+        description="Fetch these items from the server now and list their unresolved threads; the other tools read "
+        "the copy.",
         arguments=RefreshArguments,
         call_async=_refresh,
         output=output_schema(Refreshed),

@@ -171,7 +171,7 @@ def test_the_schemas_of_all_tools_take_at_most_1500_tokens_and_say_what_is_read_
 
 
 @pytest.mark.parametrize("forge", ["gitlab", "github"])
-def test_an_agent_answers_a_reviewer_once_and_resolves_the_thread(
+def test_an_agent_finds_the_thread_by_a_refresh_answers_the_reviewer_once_and_resolves_the_thread(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, forge: str
 ) -> None:
     for name, token in TOKENS.items():
@@ -180,6 +180,8 @@ def test_an_agent_answers_a_reviewer_once_and_resolves_the_thread(
 
         async def look(client: Client) -> None:
             (waiting,) = (await ask(client, "threads", ref=desk.item, unresolved=True))["items"]
+            (refreshed,) = (await ask(client, "refresh", refs=[desk.item]))["items"]
+            assert [thread["id"] for thread in refreshed["threads"]] == [waiting["id"]]
             planned = await ask(client, "reply", ref=waiting["id"], body="Because.", resolve=True, dry_run=True)
             assert planned["requests"][0]["method"] == "POST"
             for _ in range(2):

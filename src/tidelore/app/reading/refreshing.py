@@ -7,12 +7,15 @@ and says how old the item is. A refresh that fails or takes too long leaves the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tidelore.app.answers import means
 from tidelore.app.reading.referring import find_thread, parse_any
+from tidelore.app.reading.threads import ListedThread, ThreadQuestion, list_threads
 from tidelore.app.wiring import App, run_until_signalled
 from tidelore.core.errors import NotFound, TideloreError, UserError
 from tidelore.core.progress import OnProgress, silent
@@ -22,6 +25,8 @@ from tidelore.store.reading.item_events import current_at
 from tidelore.store.reading.topics import read_topic
 
 MOST_ITEMS = 20
+MOST_THREADS = 5
+_THREAD_TOKENS = 500
 _KINDS: dict[str, Kind] = {"issue": "issue", "merge_request": "mr"}
 
 
@@ -31,6 +36,7 @@ class RefreshedItem(Struct, frozen=True):
     reference: Annotated[str, means("the item")]
     outcome: Annotated[str, means("stored, unchanged (the stored version is as new), or failed")]
     error: Annotated[str | None, means("why it failed, or null")]
+    threads: Annotated[list[ListedThread], means("its unresolved threads, the first few")] = field(default_factory=list)
 
 
 class Refreshed(Struct, frozen=True, kw_only=True):
@@ -75,6 +81,20 @@ async def refresh_items(
         requests=requests + done.requests,
         seconds=app.clock.monotonic() - began,
     )
+
+
+def with_open_threads(app: App, done: Refreshed) -> Refreshed:
+    """Return a refresh with the unresolved threads of each item, so that they can be answered without another call."""
+    items = []
+    for item in done.items:
+        question = ThreadQuestion(
+            reference=item.reference, unresolved=True, limit=MOST_THREADS, max_tokens=_THREAD_TOKENS
+        )
+        # A topic has no threads of this kind, and a failed item may not be stored.
+        with suppress(UserError):
+            item = replace(item, threads=list_threads(app, question).items)
+        items.append(item)
+    return replace(done, items=items)
 
 
 async def _refresh_topic(
@@ -128,7 +148,8 @@ def be_fresh(app: App, reference: str, project: str | None, max_age: float, max_
     import asyncio
 
     age = _age(app, reference, project)
-    if age is not None and age <= max_age:
+    # Ages are whole seconds, and a greatest age of 0 accepts no stored version.
+    if age is not None and 0 < max_age >= age:
         return Freshness(age)
 
     async def bounded() -> Refreshed:
