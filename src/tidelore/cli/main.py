@@ -72,7 +72,7 @@ COMMANDS = {
     ),
     "reply": (
         "tidelore.cli.writing.reply:reply_command",
-        "Reply to an issue, merge request, topic, thread or comment.",
+        "Reply to an item, thread or comment.",
     ),
     "resolve": ("tidelore.cli.writing.reply:resolve_command", "Resolve a review thread."),
     "unresolve": ("tidelore.cli.writing.reply:unresolve_command", "Reopen a resolved review thread."),

@@ -32,7 +32,7 @@ _NO_REFRESH = click.option("--no-refresh", is_flag=True, help="Do not read the i
 @_NO_REFRESH
 @click.pass_context
 def reply_command(ctx: click.Context, /, **wanted: Any) -> Output:
-    """Reply to an issue, merge request, topic, thread or comment.
+    """Reply to an item, thread or comment.
 
     REF is an item ('#12', '!12', 'group/project!12'), the id of a thread or comment as `lore threads` and `lore show`
     print it, or the URL of any of them. BODY is Markdown; `-` reads it from stdin. The reply is stored before it is
