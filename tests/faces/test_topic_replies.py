@@ -82,6 +82,17 @@ def test_a_lost_answer_is_settled_by_finding_the_marker_in_the_discussion(desk: 
     assert (desk.ours(), desk.query("SELECT attempts FROM outbox")) == (["Seen."], [(1,)])
 
 
+def test_a_reply_to_a_comment_that_was_deleted_meanwhile_fails_and_is_not_repeated(desk: Writer) -> None:
+    desk.world.faults.add("status", "POST /graphql", status=502)
+    failed(desk.robot("reply", f"discussioncomment-{desk.remark}", "Seen.", "--no-refresh"), 7, "PARTIAL_SUCCESS")
+    with desk.world.lock:
+        desk.world.advance(60)
+        desk.world.github.delete_discussion_comment(HUB, desk.remark)
+    desk.settle()
+    assert [one["status"] for one in desk.robot("poll", "github").data["sent"]] == ["failed"]
+    assert (desk.robot("poll", "github").data["sent"], desk.in_topic()) == ([], [])
+
+
 def test_a_token_without_the_right_is_named_and_nothing_is_retried(desk: Writer) -> None:
     desk.world.github.settings.graphql_forbidden |= {"Mutation.addDiscussionComment"}
     error = failed(desk.robot("reply", desk.topic, "Seen."), 1, "REMOTE_REFUSED")

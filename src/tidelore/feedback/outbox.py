@@ -199,6 +199,9 @@ class Outbox:
             found = await find_posted(self._source, self._place(row), row, overlap_ms, self._clock)
         except CredentialsRejected:
             raise
+        except RemoteNotFound as error:
+            # A comment of a topic that is gone had no replies, so none of ours was lost.
+            return self._refused(row, error) if row.scope_kind == TOPIC else self._wait(row, error)
         except RemoteError as error:
             # A failed search says nothing about whether the write succeeded.
             return self._wait(row, error)
