@@ -190,7 +190,7 @@ def test_switched_off_discussions_are_hidden_and_not_lost(forge: GitHubForge) ->
 
 
 def test_discussions_are_answered_by_mutations(forge: GitHubForge) -> None:
-    """Source: `addDiscussionComment(input: {discussionId, body, replyToId})`."""
+    """Source: `addDiscussionComment(input: {discussionId, body, replyToId})`; github/accessibility-alt-text-bot#17."""
     forge.settings.tokens["one"] = "mira"
     forge.create_discussion(REPO)
     target = forge.truth_discussions(REPO)[0]["id"]
@@ -201,4 +201,9 @@ def test_discussions_are_answered_by_mutations(forge: GitHubForge) -> None:
     assert (made["author"], made["replyTo"]) == ({"login": "mira"}, None)
     reply = ask(forge, query, id=target, to=made["id"], body="Ah.")["addDiscussionComment"]["comment"]
     assert reply["replyTo"] == {"id": made["id"]}
+    _, (refused,) = errors(forge, query, id=target, to=reply["id"], body="Oh.")
+    assert (refused["type"], refused["message"]) == (
+        "UNPROCESSABLE",
+        "Parent comment is already in a thread, cannot reply to it",
+    )
     assert len(forge.truth_discussions(REPO)[0]["comments"][0]["replies"]) == 1

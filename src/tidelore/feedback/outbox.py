@@ -200,7 +200,7 @@ class Outbox:
         except CredentialsRejected:
             raise
         except RemoteNotFound as error:
-            # A comment of a topic that is gone had no replies, so none of ours was lost.
+            # A comment or topic that is gone has no replies any more, ours neither.
             return self._refused(row, error) if row.scope_kind == TOPIC else self._wait(row, error)
         except RemoteError as error:
             # A failed search says nothing about whether the write succeeded.
