@@ -54,6 +54,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     mark_surplus_cases(items)
 
 
+class _Failures:
+    """Names each failed test when it fails, because the reports come at the end of an hour."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and terminal is not None:
+            terminal.write(f"\nfailed: {report.nodeid} ({report.when})\n", red=True)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if os.environ.get("TIDELORE_DEEP") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Failures(config))
+
+
 def pytest_collection_finish() -> None:
     """Keep the collected tests out of the garbage collector, which would else visit them again and again."""
     gc.collect()

@@ -127,7 +127,7 @@ class Life:
         assert not broken, broken
 
 
-@examples(15, 600)
+@examples(15, 300)
 @given(
     deeds=st.lists(st.sampled_from(DEEDS), min_size=20, max_size=60),
     seed=st.integers(0, 2**32),

@@ -76,7 +76,7 @@ def test_a_conversation_is_copied_completely_despite_edits_faults_and_crashes(
 
 
 @pytest.mark.deep
-@examples(few=25, many=3000)
+@examples(few=25, many=1000)
 @given(st.sampled_from((3, WHOLE)), st.booleans(), conversations)
 def test_many_random_conversations_are_copied_completely(
     per_page: int,

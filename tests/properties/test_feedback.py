@@ -64,7 +64,7 @@ def poll_whole(bench: Bench, deaths: tuple[int, ...] = ()) -> None:
     raise AssertionError("a first reading does not end")
 
 
-@examples(few=15, many=500)
+@examples(few=15, many=300)
 @given(rounds, sizes, st.booleans(), st.booleans())
 def test_every_polling_mode_ingests_what_a_full_scan_at_each_poll_shows(
     history: list[Any], sizes: dict[str, int], exclusive: bool, numeric: bool
@@ -104,7 +104,7 @@ turns = st.tuples(
 )
 
 
-@examples(few=25, many=1000)
+@examples(few=25, many=600)
 @given(st.lists(turns, min_size=1, max_size=6), st.integers(2, 5), st.sampled_from(SKEWS))
 def test_no_version_is_lost_or_repeated_when_polls_fail_or_the_polling_mode_changes(
     history: list[Any], per_page: int, skew_ms: int

@@ -73,5 +73,5 @@ def test_the_copy_of_a_repository_equals_the_server_after_a_random_history(seed:
 @pytest.mark.deep
 @pytest.mark.parametrize("part", range(6))
 def test_the_copy_of_a_repository_equals_the_server_after_many_random_histories(part: int) -> None:
-    for seed in range(1000 + part * 60, 1060 + part * 60):
+    for seed in range(1000 + part * 40, 1040 + part * 40):
         check_history(seed)

@@ -60,7 +60,7 @@ def test_the_copy_equals_the_server_after_any_history(setting: Setting, history:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_the_copy_equals_the_server_after_each_of_many_histories(part: int) -> None:
     @seed((randbits(64) if is_deep() else 0) * PARTS + part)
-    @examples(few=25, many=840)
+    @examples(few=25, many=420)
     @given(settings, histories)
     def check(setting: Setting, history: list[Round]) -> None:
         live(setting, history)

@@ -30,7 +30,7 @@ def whisper(house: House, kind: str, pick: int) -> None:
         forge.delete_issue(PROJECT, issues[pick % len(issues)].iid)
 
 
-@examples(few=15, many=1000)
+@examples(few=15, many=500)
 @given(settings, histories, silent)
 def test_after_a_scrub_no_item_is_missing_and_none_is_left_over(
     setting: Setting, history: list[Round], unheard: list[tuple[str, int]]
