@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
@@ -89,12 +90,32 @@ def test_a_running_process_stops_when_its_lease_is_taken_by_force(stage: Stage) 
     stage.assert_copy_is_true("issues")
 
 
+def is_writing(stage: Stage) -> bool:
+    """Return whether a transaction is open."""
+    if stage.address.startswith("postgresql://"):
+        open_ones = (
+            "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND xact_start IS NOT NULL"
+        )
+        return stage.rows(f"{open_ones} AND pid <> pg_backend_pid()") != [(0,)]
+    with closing(sqlite3.connect(stage.address, timeout=0, isolation_level=None)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return True
+        return False
+
+
 def paused_after(stage: Stage, requests: int) -> Process:
-    """Stop a process while it waits for an answer."""
-    stage.server.latency_seconds = 0.2
+    """Stop a process while it waits for an answer, and not inside a transaction."""
+    stage.server.latency_seconds = 1.0
     process = stage.start(*COMMAND, "--robot")
     stage.wait_for_requests(requests)
     process.signal(signal.SIGSTOP)
+    process.wait_until_stopped()
+    while is_writing(stage):
+        process.signal(signal.SIGCONT)
+        process.signal(signal.SIGSTOP)
+        process.wait_until_stopped()
     stage.server.latency_seconds = 0.0
     return process
 

@@ -222,14 +222,14 @@ def test_visiting_every_screen_of_the_demo_leaves_no_files_behind(tmp_path: Path
     with terminal(tmp_path, *SMALL) as (pid, end):
         read(end, "service here")
         for key, shown in (
-            ("2", "harborline/"),
+            ("4", "harborline/"),
             ("v", "review comment"),
             ("v", "● confirmed"),
-            ("3", "● established"),
-            ("4", "poll bluesky"),
-            ("6", "requests in"),
-            ("1", "Requests"),
-            ("5", "a phrase"),
+            ("5", "● established"),
+            ("6", "poll bluesky"),
+            ("7", "requests in"),
+            ("3", "Requests"),
+            ("2", "a phrase"),
         ):
             os.write(end, key.encode())
             read(end, shown)

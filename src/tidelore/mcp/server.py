@@ -204,9 +204,11 @@ def serve_http(app: App, port: int, token: str, on_ready: Callable[[str], None],
     config = uvicorn.Config(
         TokenGuard(inner, token), host=LOOPBACK, port=port, log_level="error", access_log=False, lifespan="on"
     )
-    listening = config.bind_socket()
-    on_ready(f"http://{LOOPBACK}:{listening.getsockname()[1]}{PATH}")
-    uvicorn.Server(config).run(sockets=[listening])
+    with config.bind_socket() as listening:
+        # Bound but not listening it would refuse a client that connects as soon as it reads the address.
+        listening.listen()
+        on_ready(f"http://{LOOPBACK}:{listening.getsockname()[1]}{PATH}")
+        uvicorn.Server(config).run(sockets=[listening])
 
 
 class TokenGuard:

@@ -6,11 +6,12 @@ import asyncio
 import json
 import os
 import re
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 from urllib.request import Request, urlopen
 
 import httpx2
@@ -26,7 +27,7 @@ from tests.faces.writing import TOKENS, writing
 from tidelore.app.wiring import App
 from tidelore.core.config_file import load_config
 from tidelore.core.text import estimate_tokens
-from tidelore.mcp.server import make_server
+from tidelore.mcp.server import make_server, serve_http
 
 TOKEN = "a-token-of-this-test"
 Work = Callable[[Client], Awaitable[None]]
@@ -135,6 +136,18 @@ def test_tools_work_over_http_with_the_token_and_not_without(talk: Desk, served:
     foreign = {"Authorization": f"Bearer {TOKEN}", "Host": "evil.test", "Content-Type": "application/json"}
     with pytest.raises(OSError, match=r"42[01]|403"):
         urlopen(Request(served, data=b"{}", headers=foreign))
+
+
+def test_a_client_can_connect_as_soon_as_the_address_is_told(talk: Desk) -> None:
+    class Told(Exception):
+        pass
+
+    def connect(address: str) -> None:
+        socket.create_connection(("127.0.0.1", urlsplit(address).port or 0), 5).close()
+        raise Told
+
+    with pytest.raises(Told):
+        serve_http(App(load_config(str(talk.config), {}), talk.environ, db=str(talk.db)), 0, TOKEN, connect)
 
 
 def test_both_generations_of_the_protocol_are_served(talk: Desk) -> None:
