@@ -53,6 +53,8 @@ KEYS: tuple[tuple[str, str | None], ...] = (
     ("v", "feedback: pull requests, events, outbox"),
     ("u *", "feedback: unblock a pull request"),
     ("p *", "feedback, accounts: pause or resume"),
+    ("a *", "inbox, search: reply in your editor"),
+    ("e *", "inbox: resolve the thread, or reopen it"),
     ("r", "inbox: fetch the item from its host"),
     ("r *", "run a source or job now; retry"),
     ("f  x", "runs: failed only; copy the recovery command"),

@@ -7,7 +7,7 @@ without a confirmation, and Enter alone confirms nothing.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from rich.text import Text
@@ -74,7 +74,7 @@ SCREEN_TITLES = {
 }
 """The titles of the screens in the order of their keys: 1 opens the first one, and so on."""
 
-CHANGING_ACTIONS = frozenset({"unblock", "pause", "retry"})
+CHANGING_ACTIONS = frozenset({"unblock", "pause", "retry", "reply", "resolve"})
 """Actions that change something."""
 SERVICE_ACTION = "run_now"
 """The action that needs the service to run in this process."""
@@ -207,11 +207,14 @@ class ConsoleScreen(Screen[None]):
             lambda: "" if actions is None or service is None else actions.run_now(service, jobs),
         )
 
-    def change(self, question: str, consequence: str, act: Any) -> None:
+    def change(
+        self, question: str, consequence: str, act: Any, on_confirmed: Callable[[], None] = lambda: None
+    ) -> None:
         """Make a change if it is confirmed."""
 
         def answered(yes: bool | None) -> None:  # noqa: FBT001 - the result of the dialog
             if yes:
+                on_confirmed()
                 self.run_worker(self._act(act), group="act", exit_on_error=False)
 
         self.app.push_screen(ConfirmScreen(question, consequence), answered)
@@ -220,8 +223,12 @@ class ConsoleScreen(Screen[None]):
         try:
             self.notify(await self.backend.act(act), markup=False)
         except TideloreError as error:
-            self.notify(f"{error.message}\n{error.fix or ''}".strip(), severity="error", timeout=15, markup=False)
+            self.tell_error(error)
         await self._reload()
+
+    def tell_error(self, error: TideloreError) -> None:
+        """Show why something failed, and the remedy."""
+        self.notify(f"{error.message}\n{error.fix or ''}".strip(), severity="error", timeout=15, markup=False)
 
 
 def run_consequence(jobs: Sequence[JobEntry], why: str = "") -> str:
