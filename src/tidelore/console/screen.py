@@ -6,6 +6,7 @@ without a confirmation, and Enter alone confirms nothing.
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
@@ -18,7 +19,8 @@ from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.events import Resize
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
-from textual.widgets import Button, DataTable, Footer, Input, Static
+from textual.widgets import Button, DataTable, Input, Static
+from textual.worker import Worker, WorkerState
 
 from tidelore.app.console import BarStatus, ConsoleViews
 from tidelore.app.status import JobEntry
@@ -26,6 +28,8 @@ from tidelore.console.backend import Backend
 from tidelore.console.style import clean_text, duration, timestamp
 from tidelore.console.table import RowTable, TableRow
 from tidelore.core.errors import TideloreError
+
+logger = logging.getLogger(__name__)
 
 
 class ConfirmScreen(ModalScreen[bool]):
@@ -125,6 +129,33 @@ class TopBar(Static):
         return "[$text-muted]○ no service running[/]"
 
 
+class KeyBar(Static):
+    """The last line: the keys that work now. One widget, because one for each key makes every change of focus slow."""
+
+    def on_mount(self) -> None:
+        self._told = ""
+        self.screen.bindings_updated_signal.subscribe(self, self._changed)
+
+    def _changed(self, screen: Screen[Any]) -> None:
+        if screen is self.screen:
+            self.call_after_refresh(self._tell)
+
+    def _tell(self) -> None:
+        if not self.is_attached:
+            return
+        shown: dict[str, str] = {}
+        for active in self.screen.active_bindings.values():
+            binding = active.binding
+            if binding.show and active.enabled:
+                name = _plain(self.app.get_key_display(binding))
+                link = f"[@click=app.simulate_key('{binding.key}')]"
+                shown.setdefault(binding.action, f"{link}[b $footer-key-foreground]{name}[/] {binding.description}[/]")
+        told = " ".join(shown.values())
+        if told != self._told:
+            self._told = told
+            self.update(told)
+
+
 class ConsoleScreen(Screen[None]):
     """Base of all screens: `question` reads the database in the background, `show` draws the result."""
 
@@ -141,7 +172,7 @@ class ConsoleScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         yield TopBar(self.PLACE, self.backend)
         yield from self.body()
-        yield Footer(show_command_palette=False, compact=True)
+        yield KeyBar()
 
     def body(self) -> Iterable[Widget]:
         """Yield the widgets between the top bar and the footer."""
@@ -184,6 +215,13 @@ class ConsoleScreen(Screen[None]):
             # Keys that need the service are shown only while it runs.
             self._was_served = self.served
             self.refresh_bindings()
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Show that work in the background failed unexpectedly; known errors are handled where they occur."""
+        error = event.worker.error
+        if event.state is WorkerState.ERROR and error is not None:
+            logger.error("unexpected error on the screen %s", self.PLACE, exc_info=error)
+            self.notify(f"Unexpected error, see the log: {error!r}", severity="error", markup=False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hide and disable the keys that change something where changes are not possible."""

@@ -17,7 +17,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import DataTable, Footer, Input, Static
+from textual.widgets import DataTable, Input, Static
 
 from tidelore.app.console import ConsoleViews, ReadingRow, found_row
 from tidelore.app.searching import FoundThread, SearchPage
@@ -32,7 +32,7 @@ from tidelore.app.showing import (
 )
 from tidelore.console.backend import Backend
 from tidelore.console.replying import ReplyingScreen
-from tidelore.console.screen import filter_line
+from tidelore.console.screen import KeyBar, filter_line
 from tidelore.console.style import age, clean_text, fields, timestamp
 from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
 from tidelore.core.errors import TideloreError
@@ -223,7 +223,7 @@ class ThreadScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield VerticalScroll(Static(Text("… loading", "dim"), id="text", markup=False), id="thread")
-        yield Footer(show_command_palette=False, compact=True)
+        yield KeyBar()
 
     def on_mount(self) -> None:
         scroll = self.query_one("#thread")
