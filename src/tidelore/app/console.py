@@ -349,8 +349,10 @@ class ConsoleViews:
             target = find_target(self._app, database, name)
         place_of(self._app, database, target)
         item = self.read_thread(row)
-        if isinstance(item, ShownPost | ShownTopic):
+        if isinstance(item, ShownPost):
             raise UserError(f"{row.reference} cannot be answered here", fix="answer it on its web page: press o")
+        if isinstance(item, ShownTopic):
+            return ReplyDraft(name, [QuotedNote(item.author, item.created_at, item.body or "")])
         notes = next((one.notes for one in item.discussions if one.id == row.thread), None)
         if notes is None:
             return ReplyDraft(name, [QuotedNote(item.author, item.created_at, item.description or "")])

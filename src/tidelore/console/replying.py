@@ -139,7 +139,7 @@ class ReplyingScreen(ListScreen):
     def write_reply(self, row: ReadingRow) -> None:
         """Write a reply to a row in the editor, and send it if that is confirmed."""
         if not row.answerable:
-            self.notify("Only issues, merge requests and their threads can be answered here.", severity="warning")
+            self.notify("Posts can be answered on their web page only: press o.", severity="warning")
         elif not self._is_sending(row) and not any(worker.group == "write" for worker in self.workers):
             self.run_worker(self._write(row), group="write", exit_on_error=False)
 
