@@ -12,6 +12,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import struct
 import sys
 import tempfile
@@ -23,6 +24,7 @@ from time import monotonic, thread_time
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 from textual import events
 from textual.message import Message
 from textual.message_pump import MessagePump
@@ -34,6 +36,7 @@ from tidelore.console.app import run_console
 from tidelore.store.database.opening import open_database
 
 BOUND_MS = 100.0
+START_SECONDS = 60.0
 PAUSE_SECONDS = 0.08
 ESCAPE_PAUSE_SECONDS = 0.6
 """After Escape, so that the next key is not read as a part of the same sequence."""
@@ -138,23 +141,38 @@ def _drive(folder: Path, url: str, size: tuple[int, int], rounds: int) -> list[t
         command = [sys.executable, "-m", "benchmarks.console_keys", url, str(folder)]
         os.execve(sys.executable, command, os.environ | {"TERM": "xterm-256color"})
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
-    seen = b""
+    try:
+        arrived = _press(terminal, rounds)
+    except BaseException:
+        os.kill(pid, signal.SIGKILL)
+        raise
+    finally:
+        _, status = os.waitpid(pid, 0)
+        os.close(terminal)
+    if status != 0:
+        raise RuntimeError(f"the console ended with {os.waitstatus_to_exitcode(status)}")
+    return arrived
+
+
+def _press(terminal: int, rounds: int) -> list[tuple[str, float]]:
+    until, seen = monotonic() + START_SECONDS, b""
     while b"service here" not in seen:
-        seen += _read(terminal, 60)
+        seen += _read(terminal, 1)
+        if monotonic() > until:
+            raise RuntimeError(f"the console did not start: {seen[-500:]!r}")
     arrived: list[tuple[str, float]] = []
     for key in [key for _ in range(rounds) for walk in WALKS.values() for key in walk.split()]:
         arrived.append((_NAMES.get(key, key), monotonic()))
         os.write(terminal, _CODES.get(key, key).encode())
-        until = arrived[-1][1] + max(PAUSE_SECONDS, ESCAPE_PAUSE_SECONDS if key == "escape" else 0)
+        until = arrived[-1][1] + (ESCAPE_PAUSE_SECONDS if key == "escape" else PAUSE_SECONDS)
         while (left := until - monotonic()) > 0:
             _read(terminal, left)
-    os.write(terminal, b"q")
+    # Ctrl+C ends the console wherever the focus is.
+    os.write(terminal, b"\x03")
+    until = monotonic() + START_SECONDS
     while _read(terminal, 60):
-        pass
-    _, status = os.waitpid(pid, 0)
-    os.close(terminal)
-    if status != 0:
-        raise RuntimeError(f"the console ended with {os.waitstatus_to_exitcode(status)}")
+        if monotonic() > until:
+            raise RuntimeError("the console did not end")
     return arrived
 
 
@@ -217,7 +235,9 @@ def main() -> None:
     url, folder = sys.argv[1], Path(sys.argv[2])
     recorder = Recorder()
     recorder.install()
-    app = app_of(url, folder / "lore.db")
+    found = app_of(url, folder / "lore.db")
+    # Another service on this machine may have the port.
+    app = replace(found, config=replace(found.config, service=replace(found.config.service, metrics_port=0)))
     app.open_store(create=True).close()
     run_console(app, load=None, config_file=None, theme="dark", color=True)
     (folder / "report.json").write_bytes(msgspec.json.encode(recorder.report()))

@@ -189,6 +189,23 @@ def test_a_search_result_is_answered_from_its_thread_and_not_in_a_read_only_cons
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("desk", ["github"], indirect=True)
+def test_a_discussion_found_by_search_is_answered_with_a_comment(
+    desk: Writer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDITOR", _editor(tmp_path, 'echo "Once is enough." > "$1"'))
+
+    async def look(seat: Seat) -> None:
+        await seat.press("2", *"twice", "enter")
+        results = [line.record.reference for line in seat.table("results")._shown]
+        await seat.press(*["down"] * results.index(desk.topic), "a", "y")
+        assert seat.told == [f"{desk.topic}: the reply is posted"]
+
+    watch(_app(desk), look, hands=True, first="inbox")
+    assert desk.in_topic()[-1] == (None, "Once is enough.")
+
+
+@pytest.mark.deep
 @pytest.mark.parametrize("desk", ["gitlab"], indirect=True)
 def test_refresh_fetches_the_selected_item_and_shows_what_is_new(desk: Writer) -> None:
     async def look(seat: Seat) -> None:
