@@ -106,7 +106,7 @@ def _rows(what: str, found: list[float], bound: float | None = None) -> Iterator
     yield Finding("console", f"{what}: slowest", max(found), "ms")
 
 
-def measure(size: tuple[int, int], rounds: int = 2) -> tuple[list[Delay], bool]:
+def measure(size: tuple[int, int], rounds: int = 1) -> tuple[list[Delay], bool]:
     """Return how long each key waited, and whether the mirror was running until the last one."""
     with tempfile.TemporaryDirectory() as name, served_world(CONTENTS) as url:
         folder = Path(name)
