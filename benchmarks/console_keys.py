@@ -143,10 +143,9 @@ def _drive(folder: Path, url: str, size: tuple[int, int], rounds: int) -> list[t
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
     try:
         arrived = _press(terminal, rounds)
-    except BaseException:
-        os.kill(pid, signal.SIGKILL)
-        raise
     finally:
+        # Without effect on a console that has ended; one that has not would be waited for without end.
+        os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
         os.close(terminal)
     if status != 0:
@@ -170,7 +169,7 @@ def _press(terminal: int, rounds: int) -> list[tuple[str, float]]:
     # Ctrl+C ends the console wherever the focus is.
     os.write(terminal, b"\x03")
     until = monotonic() + START_SECONDS
-    while _read(terminal, 60):
+    while _read(terminal, 20):
         if monotonic() > until:
             raise RuntimeError("the console did not end")
     return arrived
