@@ -1,4 +1,4 @@
-"""Benchmark `console`: what a refresh of each screen costs in a copy of a million notes.
+"""Benchmark `console`: what a refresh of each screen costs in a copy of a million notes, and how long keys wait.
 
 Each screen's own question is timed on one open connection, as the console asks it, with the bar's; the slowest of many
 is told beside the median, because a person sees every one of them. Everything is due, so that the backlog is as long as
@@ -14,6 +14,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
+from benchmarks.console_keys import key_findings
 from benchmarks.findings import Finding
 from benchmarks.multiply import multiply
 from benchmarks.reads import NOTES_EACH, settle
@@ -62,6 +63,7 @@ def run(scale: Scale) -> Iterator[Finding]:
                 yield Finding("console", f"{name}, {notes:,} notes, slowest", max(taken), "ms")
         finally:
             database.close()
+    yield from key_findings()
 
 
 def _make_busy(database: Database) -> None:

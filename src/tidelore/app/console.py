@@ -42,7 +42,8 @@ from tidelore.app.showing import (
 )
 from tidelore.app.status import JobEntry, ShownRun, job_entry, shown_run
 from tidelore.app.wiring import App
-from tidelore.core.errors import LockHeld, RemoteError, TideloreError, UserError
+from tidelore.app.writing.targets import find_target, place_of
+from tidelore.core.errors import LockHeld, NotFound, RemoteError, TideloreError, UserError
 from tidelore.core.references import (
     KINDS,
     parse_post_reference,
@@ -65,6 +66,7 @@ from tidelore.store.work import activity
 from tidelore.store.work.runs import UNFINISHED
 
 if TYPE_CHECKING:
+    from tidelore.app.writing.replying import WriteAnswer
     from tidelore.embedding.embedder import Embedder
     from tidelore.feedback.repositories import ConfiguredRepo
     from tidelore.search.similarity import MeaningRanker
@@ -181,7 +183,10 @@ class FeedbackBoard(Struct, frozen=True):
 
 
 class ReadingRow(Struct, frozen=True, kw_only=True):
-    """A row of a reading list: an item, or a thread of an item."""
+    """A row of a reading list: an item, or a thread of an item.
+
+    `thread` is the id of a thread on its server, `thread_state` its state if it can be resolved.
+    """
 
     key: str
     reference: str
@@ -192,6 +197,28 @@ class ReadingRow(Struct, frozen=True, kw_only=True):
     place: str | None = None
     text: str | None = None
     web_url: str | None = None
+    thread: str | None = None
+    thread_state: str | None = None
+
+    @property
+    def answerable(self) -> bool:
+        """Whether a reply can be written here: not to posts."""
+        return not self.reference.startswith("at://")
+
+
+class QuotedNote(Struct, frozen=True):
+    """A note that is shown to the user who answers it."""
+
+    by: str | None
+    at: int
+    text: str
+
+
+class ReplyDraft(Struct, frozen=True):
+    """A reply to write: the item or thread as `lore reply` names it, and the notes it answers."""
+
+    reference: str
+    quoted: list[QuotedNote]
 
 
 class ReadingList(Struct, frozen=True):
@@ -307,6 +334,30 @@ class ConsoleViews:
             return read_shown_topic(database, key.id)
         return read_item(database, "mr" if key.type == "merge_request" else "issue", key.id)
 
+    def draft_reply(self, row: ReadingRow) -> ReplyDraft:
+        """Return what a reply to a row answers; raise an error if it cannot be sent."""
+        database, name = self._database, row.thread or row.reference
+        try:
+            target = find_target(self._app, database, name)
+        except NotFound:
+            raise
+        except UserError:
+            # Two hosts have a project with this path; the URL distinguishes them.
+            if row.web_url is None:
+                raise
+            name = row.web_url if row.thread else row.web_url.partition("#")[0]
+            target = find_target(self._app, database, name)
+        place_of(self._app, database, target)
+        item = self.read_thread(row)
+        if isinstance(item, ShownPost):
+            raise UserError(f"{row.reference} cannot be answered here", fix="answer it on its web page: press o")
+        if isinstance(item, ShownTopic):
+            return ReplyDraft(name, [QuotedNote(item.author, item.created_at, item.body or "")])
+        notes = next((one.notes for one in item.discussions if one.id == row.thread), None)
+        if notes is None:
+            return ReplyDraft(name, [QuotedNote(item.author, item.created_at, item.description or "")])
+        return ReplyDraft(name, [QuotedNote(one.author, one.created_at, one.body) for one in notes if not one.system])
+
     def thread(self, found: FoundThread) -> ShownIssue | ShownMergeRequest | ShownTopic | ShownPost:
         """Return the issue, merge request, topic or post a result leads to."""
         database = self._database
@@ -380,6 +431,8 @@ def _thread_row(thread: ListedThread) -> ReadingRow:
         place=thread.place,
         text=said,
         web_url=thread.url,
+        thread=None if thread.kind == "comments" else thread.id,
+        thread_state=thread.state,
     )
 
 
@@ -407,6 +460,19 @@ def _post_row(post: ListedPost) -> ReadingRow:
     )
 
 
+def found_row(found: FoundThread) -> ReadingRow:
+    """Return the item of a search result as a row to read or answer."""
+    return ReadingRow(
+        key=found.reference,
+        reference=found.reference,
+        title=found.title,
+        state=found.state,
+        by=found.author,
+        at=found.updated_at,
+        web_url=found.web_url,
+    )
+
+
 def jobs_again(run: ShownRun, jobs: Iterable[JobEntry]) -> list[str]:
     """Return the service jobs that complete an unfinished run; none for a run of single items."""
     if run.status not in UNFINISHED or run.mode != "standard":
@@ -416,6 +482,10 @@ def jobs_again(run: ShownRun, jobs: Iterable[JobEntry]) -> list[str]:
         return []
     kind, prefix = known
     return [job.name for job in jobs if job.kind == kind and job.name.startswith(prefix)]
+
+
+def _when_shown(done: WriteAnswer) -> str:
+    return "" if done.refreshed else f"; the copy shows it after the next sync ({done.refresh_error})"
 
 
 class ConsoleActions:
@@ -443,6 +513,33 @@ class ConsoleActions:
         if done.error:
             raise RemoteError(f"{row.reference}: {done.error}", fix="try again later")
         return f"{row.reference}: {'nothing new' if done.outcome == 'unchanged' else 'refreshed'}"
+
+    def reply(self, reference: str, body: str, *, refusals: int = 0) -> str:
+        """Post a reply once: the same text in the same place is the same reply, unless the server refused it."""
+        import asyncio
+
+        from tidelore.app.writing.replying import ReplyTo, reply_to
+
+        key = f"console {refusals} {body}" if refusals else None
+        done, error = asyncio.run(reply_to(self._app, ReplyTo(reference=reference, body=body, token_key=key)))
+        if error is not None:
+            error.fix = f"press a to send it again{'; it is posted once' if error.retryable else ': the text is kept'}"
+            raise error
+        return f"{done.reference}: the reply is posted{_when_shown(done)}"
+
+    def resolve(self, row: ReadingRow, *, resolved: bool) -> str:
+        """Resolve or reopen a thread; one that is in this state on its server is left alone."""
+        import asyncio
+
+        from tidelore.app.writing.replying import ChangeState, change_state
+
+        done, error = asyncio.run(
+            change_state(self._app, ChangeState(reference=row.thread or row.reference, resolved=resolved))
+        )
+        if error is not None:
+            raise error
+        already = "" if done.resolution is not None else " already"
+        return f"{done.reference}: the thread is {done.state}{already}{_when_shown(done)}"
 
     def pause_pull(self, pull: BoardPull) -> str:
         """Pause the events of a pull request, or resume them if paused."""

@@ -10,18 +10,20 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
+from textual import constants
 from textual.app import App as TextualApp
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.filter import LineFilter, NoColor
 from textual.screen import ModalScreen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from tidelore.app.console import ConsoleActions, ServiceThread
 from tidelore.console.accounts import AccountsScreen
@@ -31,7 +33,7 @@ from tidelore.console.inbox import InboxScreen
 from tidelore.console.log import Logbook, LogScreen
 from tidelore.console.overview import OverviewScreen
 from tidelore.console.runs import RunsScreen
-from tidelore.console.screen import SCREEN_TITLES, ConsoleScreen
+from tidelore.console.screen import SCREEN_TITLES, ConsoleScreen, KeyBar
 from tidelore.console.search import SearchScreen
 from tidelore.console.style import DARK, LIGHT, THEMES, choose_theme, fields, is_colourless
 from tidelore.console.table import RowTable
@@ -53,6 +55,8 @@ KEYS: tuple[tuple[str, str | None], ...] = (
     ("v", "feedback: pull requests, events, outbox"),
     ("u *", "feedback: unblock a pull request"),
     ("p *", "feedback, accounts: pause or resume"),
+    ("a *", "inbox, search: reply in your editor"),
+    ("e *", "inbox: resolve the thread, or reopen it"),
     ("r", "inbox: fetch the item from its host"),
     ("r *", "run a source or job now; retry"),
     ("f  x", "runs: failed only; copy the recovery command"),
@@ -73,7 +77,7 @@ class HelpScreen(ModalScreen[None]):
         with VerticalScroll(id="keys") as window:
             window.border_title = "Keys"
             yield Static(text)
-        yield Footer(show_command_palette=False, compact=True)
+        yield KeyBar()
 
 
 SCREENS: dict[str, type[ConsoleScreen]] = {
@@ -86,6 +90,9 @@ SCREENS: dict[str, type[ConsoleScreen]] = {
     "log": LogScreen,
 }
 REFRESH_SECONDS = 2.0
+TURN_SECONDS = 0.001
+ESCAPE_SECONDS = 0.05
+"""How long to wait after Escape for the rest of another key, unless ESCDELAY says otherwise."""
 
 
 class ConsoleApp(TextualApp[None]):
@@ -123,7 +130,13 @@ class ConsoleApp(TextualApp[None]):
         self.theme = theme
         self.set_class(colourless, "-colourless")
         for name, screen in SCREENS.items():
-            self.add_mode(name, partial(screen, backend))
+            self.add_mode(name, partial(self._open, screen))
+
+    def _open(self, kind: type[ConsoleScreen]) -> ConsoleScreen:
+        screen = kind(self.backend)
+        # Its widgets are styled when they are mounted. Textual would parse all styles again, twice, while a key waits.
+        screen._css_update_count = self._css_update_count
+        return screen
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         found = super().get_line_filters()
@@ -205,10 +218,25 @@ def _show(backend: Backend, theme: str, *, color: bool, first: str = "inbox") ->
         signals=(signal.SIGTERM, signal.SIGHUP),
         first=first,
     )
+    with _quick_keys():
+        try:
+            console.run()
+        finally:
+            backend.close()
+
+
+@contextmanager
+def _quick_keys() -> Iterator[None]:
+    """Let keys wait less: for the rest of an escape sequence, and for threads that sync, which give way more often."""
+    turn, escape = sys.getswitchinterval(), constants.ESCAPE_DELAY
+    sys.setswitchinterval(TURN_SECONDS)
+    if "ESCDELAY" not in os.environ:
+        constants.ESCAPE_DELAY = ESCAPE_SECONDS  # type: ignore[misc]
     try:
-        console.run()
+        yield
     finally:
-        backend.close()
+        sys.setswitchinterval(turn)
+        constants.ESCAPE_DELAY = escape  # type: ignore[misc]
 
 
 @contextmanager

@@ -19,7 +19,8 @@ from textual.widgets import DataTable, Static
 
 from tidelore.app.console import READING_LISTS, ConsoleViews, ReadingList, ReadingRow
 from tidelore.console.backend import Backend
-from tidelore.console.screen import ListScreen, filter_line
+from tidelore.console.replying import ReplyingScreen
+from tidelore.console.screen import filter_line
 from tidelore.console.search import thread_text
 from tidelore.console.style import age, clean_text
 from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
@@ -60,15 +61,16 @@ class ThreadView(VerticalScroll):
     ]
 
 
-class InboxScreen(ListScreen):
-    """Lists on the left, the selected thread on the right.
-
-    Replying in $EDITOR and resolving (`app/writing/replying.py`) belong here as two more actions: each takes the
-    `ReadingRow` under the cursor, like `action_fetch`.
-    """
+class InboxScreen(ReplyingScreen):
+    """Lists on the left, the selected thread on the right."""
 
     PLACE = "inbox"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "fetch", "Refresh")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("e", "resolve", "Resolve"),
+        Binding("r", "fetch", "Refresh"),
+        Binding("s", "sort", "Sort", show=False),
+        Binding("c", "copy", "Copy", show=False),
+    ]
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
@@ -170,12 +172,15 @@ class InboxScreen(ListScreen):
         """Go from the thread back to the list."""
         self.table.focus()
 
+    def selected(self) -> ReadingRow | None:
+        line = self.table.line
+        return None if line is None else line.record
+
     def action_fetch(self) -> None:
         """Fetch the selected item from its host."""
-        line, actions = self.table.line, self.backend.actions
-        if line is None or actions is None:
+        row, actions = self.selected(), self.backend.actions
+        if row is None or actions is None:
             return
-        row: ReadingRow = line.record
         self.notify(f"Fetching {row.reference} …", markup=False, timeout=2)
         self.run_worker(self._act(lambda: actions.refresh(row)), group="act", exit_on_error=False)
 

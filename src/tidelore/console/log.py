@@ -108,8 +108,18 @@ def _parse(line: str) -> LogEntry:
     return LogEntry(match["at"], match["level"].lower(), match["logger"].removeprefix("tidelore."), match["message"])
 
 
+def still_shown(shown: list[LogEntry], wanted: list[LogEntry]) -> int:
+    """Return how many of the wanted entries are shown already; the oldest of the shown ones may be gone."""
+    for dropped, entry in enumerate(shown):
+        if wanted and entry == wanted[0] and shown[dropped:] == wanted[: len(shown) - dropped]:
+            return len(shown) - dropped
+    return 0
+
+
 _TONES = {"warning": "warn", "error": "bad", "critical": "bad", "debug": "dim"}
 _LEDGER = 150
+_PORTION = 80
+"""How many entries are written at once: some twenty milliseconds."""
 _LOGGER = 16
 """Width of the column of logger names; most names fit, so that messages are aligned."""
 _WIDE = 100
@@ -154,19 +164,29 @@ class LogScreen(ConsoleScreen):
 
     def _draw(self, *, anew: bool = False) -> None:
         log = self.query_one(RichLog)
-        # Pass the visible width: by default the widget uses the size of the terminal at start.
-        columns = log.scrollable_content_region.width or None
         wanted = [entry for entry in self._entries if self._fits(entry)]
-        known = len(self._shown)
-        if anew or wanted[:known] != self._shown:
+        known = 0 if anew else still_shown(self._shown, wanted)
+        if known == 0:
             log.clear()
-            known = 0
-        for entry in wanted[known:]:
-            log.write(self._line(entry, columns or 0), width=columns, scroll_end=log.is_vertical_scroll_end)
-        self._shown = wanted
+        self._shown = wanted[:known]
+        self.run_worker(
+            self._write(wanted, follow=known == 0 or log.is_vertical_scroll_end), group="draw", exclusive=True
+        )
         parts = [f"/{self.part}"] if self.part else []
         parts += ["warnings and errors"] if self.only_warnings else []
         log.border_subtitle = " · ".join([*parts, f"{len(wanted):,}"])
+
+    async def _write(self, wanted: list[LogEntry], *, follow: bool) -> None:
+        """Write what is not shown yet, in portions, so that keys are handled in between."""
+        log = self.query_one(RichLog)
+        # Pass the visible width: by default the widget uses the size of the terminal at start.
+        columns = log.scrollable_content_region.width or None
+        while len(self._shown) < len(wanted):
+            begin = len(self._shown)
+            for entry in wanted[begin : begin + _PORTION]:
+                log.write(self._line(entry, columns or 0), width=columns, scroll_end=follow)
+            self._shown = wanted[: begin + _PORTION]
+            await self.backend.app.clock.sleep(0)
 
     def _fits(self, entry: LogEntry) -> bool:
         grave = not self.only_warnings or entry.level in ("warning", "error", "critical")

@@ -12,13 +12,13 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 from textual.screen import ModalScreen
 from textual.widget import Widget
-from textual.widgets import DataTable, Footer, Sparkline, Static
+from textual.widgets import DataTable, Sparkline, Static
 
 from tidelore.app.console import ConsoleViews
 from tidelore.app.positions import MOST, ActiveRun, SourceOverview, SourcesOverview
 from tidelore.app.status import JobEntry, RateLimit, ShownRun
 from tidelore.console.runs import RUNNING, RUNS, ledger_line, run_line
-from tidelore.console.screen import ListScreen, filter_line
+from tidelore.console.screen import KeyBar, ListScreen, filter_line
 from tidelore.console.style import age, capped_count, clean_text, duration, state_label
 from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
 
@@ -58,7 +58,7 @@ class JobsScreen(ModalScreen[None]):
                 yield RowTable(JOBS, id="jobs")
             else:
                 yield Static("No service runs this source. It is updated when you run `lore sync`.")
-        yield Footer(show_command_palette=False, compact=True)
+        yield KeyBar()
 
     def on_mount(self) -> None:
         self.tell([self._source], self._now_ms)

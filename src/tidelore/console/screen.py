@@ -6,8 +6,9 @@ without a confirmation, and Enter alone confirms nothing.
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from rich.text import Text
@@ -18,7 +19,8 @@ from textual.containers import Container, Horizontal, Vertical, VerticalScroll
 from textual.events import Resize
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
-from textual.widgets import Button, DataTable, Footer, Input, Static
+from textual.widgets import Button, DataTable, Input, Static
+from textual.worker import Worker, WorkerState
 
 from tidelore.app.console import BarStatus, ConsoleViews
 from tidelore.app.status import JobEntry
@@ -26,6 +28,8 @@ from tidelore.console.backend import Backend
 from tidelore.console.style import clean_text, duration, timestamp
 from tidelore.console.table import RowTable, TableRow
 from tidelore.core.errors import TideloreError
+
+logger = logging.getLogger(__name__)
 
 
 class ConfirmScreen(ModalScreen[bool]):
@@ -74,7 +78,7 @@ SCREEN_TITLES = {
 }
 """The titles of the screens in the order of their keys: 1 opens the first one, and so on."""
 
-CHANGING_ACTIONS = frozenset({"unblock", "pause", "retry"})
+CHANGING_ACTIONS = frozenset({"unblock", "pause", "retry", "reply", "resolve"})
 """Actions that change something."""
 SERVICE_ACTION = "run_now"
 """The action that needs the service to run in this process."""
@@ -125,6 +129,33 @@ class TopBar(Static):
         return "[$text-muted]○ no service running[/]"
 
 
+class KeyBar(Static):
+    """The last line: the keys that work now. One widget, because one for each key makes every change of focus slow."""
+
+    def on_mount(self) -> None:
+        self._told = ""
+        self.screen.bindings_updated_signal.subscribe(self, self._changed)
+
+    def _changed(self, screen: Screen[Any]) -> None:
+        if screen is self.screen:
+            self.call_after_refresh(self._tell)
+
+    def _tell(self) -> None:
+        if not self.is_attached:
+            return
+        shown: dict[str, str] = {}
+        for active in self.screen.active_bindings.values():
+            binding = active.binding
+            if binding.show and active.enabled:
+                name = _plain(self.app.get_key_display(binding))
+                link = f"[@click=app.simulate_key('{binding.key}')]"
+                shown.setdefault(binding.action, f"{link}[b $footer-key-foreground]{name}[/] {binding.description}[/]")
+        told = " ".join(shown.values())
+        if told != self._told:
+            self._told = told
+            self.update(told)
+
+
 class ConsoleScreen(Screen[None]):
     """Base of all screens: `question` reads the database in the background, `show` draws the result."""
 
@@ -141,7 +172,7 @@ class ConsoleScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         yield TopBar(self.PLACE, self.backend)
         yield from self.body()
-        yield Footer(show_command_palette=False, compact=True)
+        yield KeyBar()
 
     def body(self) -> Iterable[Widget]:
         """Yield the widgets between the top bar and the footer."""
@@ -185,6 +216,13 @@ class ConsoleScreen(Screen[None]):
             self._was_served = self.served
             self.refresh_bindings()
 
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Show that work in the background failed unexpectedly; known errors are handled where they occur."""
+        error = event.worker.error
+        if event.state is WorkerState.ERROR and error is not None:
+            logger.error("unexpected error on the screen %s", self.PLACE, exc_info=error)
+            self.notify(f"Unexpected error, see the log: {error!r}", severity="error", markup=False)
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hide and disable the keys that change something where changes are not possible."""
         if action == SERVICE_ACTION:
@@ -207,11 +245,14 @@ class ConsoleScreen(Screen[None]):
             lambda: "" if actions is None or service is None else actions.run_now(service, jobs),
         )
 
-    def change(self, question: str, consequence: str, act: Any) -> None:
+    def change(
+        self, question: str, consequence: str, act: Any, on_confirmed: Callable[[], None] = lambda: None
+    ) -> None:
         """Make a change if it is confirmed."""
 
         def answered(yes: bool | None) -> None:  # noqa: FBT001 - the result of the dialog
             if yes:
+                on_confirmed()
                 self.run_worker(self._act(act), group="act", exit_on_error=False)
 
         self.app.push_screen(ConfirmScreen(question, consequence), answered)
@@ -220,8 +261,12 @@ class ConsoleScreen(Screen[None]):
         try:
             self.notify(await self.backend.act(act), markup=False)
         except TideloreError as error:
-            self.notify(f"{error.message}\n{error.fix or ''}".strip(), severity="error", timeout=15, markup=False)
+            self.tell_error(error)
         await self._reload()
+
+    def tell_error(self, error: TideloreError) -> None:
+        """Show why something failed, and the remedy."""
+        self.notify(f"{error.message}\n{error.fix or ''}".strip(), severity="error", timeout=15, markup=False)
 
 
 def run_consequence(jobs: Sequence[JobEntry], why: str = "") -> str:

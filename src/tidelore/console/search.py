@@ -7,7 +7,7 @@ terminal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 from rich.text import Text
@@ -17,9 +17,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import DataTable, Footer, Input, Static
+from textual.widgets import DataTable, Input, Static
 
-from tidelore.app.console import ConsoleViews
+from tidelore.app.console import ConsoleViews, ReadingRow, found_row
 from tidelore.app.searching import FoundThread, SearchPage
 from tidelore.app.showing import (
     BriefPost,
@@ -31,7 +31,8 @@ from tidelore.app.showing import (
     ShownTopic,
 )
 from tidelore.console.backend import Backend
-from tidelore.console.screen import ListScreen, filter_line
+from tidelore.console.replying import ReplyingScreen
+from tidelore.console.screen import KeyBar, filter_line
 from tidelore.console.style import age, clean_text, fields, timestamp
 from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
 from tidelore.core.errors import TideloreError
@@ -209,18 +210,20 @@ class ThreadScreen(Screen[None]):
     AUTO_FOCUS = "#thread"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "leave", "Back"),
+        Binding("a", "reply", "Reply"),
         Binding("o", "open", "Open"),
         Binding("c", "copy", "Copy"),
     ]
 
-    def __init__(self, backend: Backend, found: FoundThread) -> None:
+    def __init__(self, backend: Backend, found: FoundThread, reply: Callable[[], None]) -> None:
         super().__init__()
         self._backend = backend
         self._found = found
+        self._reply = reply
 
     def compose(self) -> ComposeResult:
         yield VerticalScroll(Static(Text("… loading", "dim"), id="text", markup=False), id="thread")
-        yield Footer(show_command_palette=False, compact=True)
+        yield KeyBar()
 
     def on_mount(self) -> None:
         scroll = self.query_one("#thread")
@@ -235,6 +238,14 @@ class ThreadScreen(Screen[None]):
         except TideloreError as error:
             text = Text(f"{error.message}\n{error.fix or ''}")
         self.query_one("#text", Static).update(text)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Hide the key `reply` where nothing can be changed."""
+        return self._backend.actions is not None if action == "reply" else super().check_action(action, parameters)
+
+    def action_reply(self) -> None:
+        """Write a reply in the editor."""
+        self._reply()
 
     def action_leave(self) -> None:
         """Go back to the results."""
@@ -273,7 +284,7 @@ class ResultTable(RowTable):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Read")]
 
 
-class SearchScreen(ListScreen):
+class SearchScreen(ReplyingScreen):
     """The query input, its results, and a preview of the selected thread."""
 
     PLACE = "search"
@@ -312,7 +323,7 @@ class SearchScreen(ListScreen):
     def _chosen(self) -> None:
         line = self.table.line
         if line is not None:
-            self.app.push_screen(ThreadScreen(self.backend, line.record))
+            self.app.push_screen(ThreadScreen(self.backend, line.record, self.action_reply))
 
     def update_detail(self) -> None:
         """Show the snippet at once, and the whole thread as soon as it is read."""
@@ -324,6 +335,10 @@ class SearchScreen(ListScreen):
             self.query_one("#detail", Static).update(result_text(line.record))
             self.run_worker(self._preview(line.record), group="preview", exclusive=True, exit_on_error=False)
         self._previewed = None if line is None else line.record
+
+    def selected(self) -> ReadingRow | None:
+        line = self.table.line
+        return None if line is None else found_row(line.record)
 
     def address(self, line: TableRow) -> str | None:
         return str(line.record.web_url) if line.record.web_url else None

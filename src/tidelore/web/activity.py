@@ -1,4 +1,8 @@
-"""The pages about the whole copy: Home, Accounts, Trending and Status, with the live updates of Status."""
+"""The pages about the whole copy: Home, Accounts, Trending and Status, with the live updates of Status.
+
+What waits for the reader and how complete the copy is are separate pages, because they count through the whole copy;
+Home and Status load them afterwards.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,10 @@ from starlette.responses import StreamingResponse
 
 from tidelore.app.accounts import STATES, list_accounts
 from tidelore.app.listing import trending_links
-from tidelore.app.pages.home import read_home
+from tidelore.app.pages.home import read_home, read_waiting
 from tidelore.app.pages.items import stored_projects
 from tidelore.app.positions import dashboard
+from tidelore.app.reading.coverage import read_coverage
 from tidelore.app.wiring import App
 from tidelore.core.errors import TideloreError, UserError
 from tidelore.web.addresses import with_query
@@ -57,6 +62,16 @@ def _last_visit(text: str, now_ms: int) -> tuple[int, int]:
 def status_page(_site: Site, app: App, _request: Request) -> Page:
     """Show sources, jobs, runs and pending work."""
     return Page(template="status.html", title="Status", data=dashboard(app), part="_status.html")
+
+
+def waiting_page(_site: Site, app: App, _request: Request) -> Page:
+    """List the threads and merge requests that wait for the reader."""
+    return Page(template="waiting.html", title="Waiting for you", data=read_waiting(app), part="_waiting.html")
+
+
+def coverage_page(_site: Site, app: App, _request: Request) -> Page:
+    """Show how complete the copy is."""
+    return Page(template="coverage.html", title="Coverage", data=read_coverage(app), part="_coverage.html")
 
 
 def accounts_page(_site: Site, app: App, request: Request) -> Page:

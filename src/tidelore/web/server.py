@@ -25,7 +25,15 @@ from starlette.staticfiles import StaticFiles
 from tidelore.app.wiring import App
 from tidelore.core.errors import TideloreError, UserError
 from tidelore.core.signals import heard
-from tidelore.web.activity import accounts_page, home_page, live_status, status_page, trending_page
+from tidelore.web.activity import (
+    accounts_page,
+    coverage_page,
+    home_page,
+    live_status,
+    status_page,
+    trending_page,
+    waiting_page,
+)
 from tidelore.web.guard import WILDCARDS, Access, Guard, make_access, read_form
 from tidelore.web.items import account_page, file_page, go, item_page, post_page, refresh
 from tidelore.web.lists import list_page, search_results
@@ -43,6 +51,8 @@ PAGES: dict[str, Handler] = {
     "/accounts/{name}": account_page,
     "/trending": trending_page,
     "/status": status_page,
+    "/waiting": waiting_page,
+    "/coverage": coverage_page,
     _ITEM: item_page,
     "/{name}": list_page,
 }

@@ -30,6 +30,7 @@ from tests.support.manual_clock import ManualClock
 from tidelore.app.syncing import generate_documents
 from tidelore.app.wiring import App
 from tidelore.core.config import Config
+from tidelore.core.config_file import parse_config
 from tidelore.core.content import digest
 from tidelore.core.model import Item, LabelEventRecord, Version
 from tidelore.core.progress import silent
@@ -51,6 +52,12 @@ HUNK = "@@ -38,3 +38,4 @@ def moor(ship):\n     if not ship:\n-    return\n+    
 def open_app(address: Path | str) -> App:
     """Return the application on a copy, an hour after its last change."""
     return App(Config(), {}, db=str(address), clock=ManualClock(CREATED + 3_600_000))
+
+
+def with_login(app: App, login: str) -> App:
+    """Return the application of a reader who is known on the host of the copy."""
+    hosts = [{"name": "gitlab", "base_url": "https://forge.test", "projects": [PATH], "login": login}]
+    return replace(app, config=parse_config({"gitlab": hosts}))
 
 
 def client_of(app: App, access: Access | None = None) -> TestClient:
@@ -85,7 +92,7 @@ def fill(address: str) -> App:
             database, project, MERGE_REQUESTS, [merge_request(3, title="Grease the crane", references_full=f"{PATH}!3")]
         )
         threads = [
-            discussion("open", placed(21, "Why None?", "src/moor.py", 39)),
+            discussion("open", placed(21, "Why None?", "src/moor.py", 39, author_username="noor")),
             discussion("done", placed(22, "Typo.", "src/moor.py", 40, resolved=True, resolved_by="noor")),
             discussion("plain", note(23, "Looks good.")),
         ]
@@ -154,7 +161,7 @@ def _hostile_issue(number: int, text: str) -> Item[Any]:
 def _hostile_request(number: int, text: str) -> Item[Any]:
     return merge_request(
         number, title=text, description=text, author_username=text, source_branch=text, target_branch=text,
-        labels=(text,), reviewers=(text,), assignees=(text,), web_url=text, references_full=text,
+        labels=(text,), reviewers=(text,), assignees=(text, "dana"), web_url=text, references_full=text,
         detailed_merge_status=text,
     )  # fmt: skip
 

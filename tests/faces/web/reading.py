@@ -12,7 +12,7 @@ _LOADING = {"src", "srcset", "poster", "data", "background", "formaction", "acti
 _FORBIDDEN = frozenset(
     {"iframe", "object", "embed", "style", "svg", "math", "base", "video", "audio", "frame", "applet", "template"}
 )
-_OWN_HX = {("hx-get", "/search"), ("hx-target", "#found")}
+_OWN_HX = {("hx-get", "/search"), ("hx-get", "/waiting"), ("hx-get", "/coverage"), ("hx-target", "#found")}
 
 
 class PageReader(HTMLParser):

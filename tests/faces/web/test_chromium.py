@@ -15,7 +15,7 @@ import pytest
 from tests.faces.desk import LEDGER, Desk
 from tests.faces.web.axe import find_axe
 from tests.faces.web.browser import Browser, browsing, find_chromium
-from tests.faces.web.copies import MIRA, PATH, hostile, open_app, ordinary
+from tests.faces.web.copies import MIRA, PATH, hostile, open_app, ordinary, with_login
 from tests.faces.web.corpus import CORPUS
 
 from tidelore.app.syncing import generate_documents
@@ -40,6 +40,8 @@ PAGES = {
     "account": f"accounts/{MIRA}",
     "trending": "trending",
     "status": "status",
+    "waiting": "waiting",
+    "coverage": "coverage",
     "issue": f"p/{PATH}/issues/1",
     "merge-request": f"p/{PATH}/mrs/3",
     "topic": f"p/{PATH}/topics/7",
@@ -73,7 +75,7 @@ def served(app: App) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of the site of an ordinary copy."""
-    yield from served(ordinary(tmp_path_factory.mktemp("ordinary") / "lore.db"))
+    yield from served(with_login(ordinary(tmp_path_factory.mktemp("ordinary") / "lore.db"), "mira"))
 
 
 @pytest.fixture(autouse=True)
@@ -122,6 +124,12 @@ def test_no_page_has_a_serious_accessibility_problem(browser: Browser, site: str
         if serious:
             found[name] = serious
     assert found == {}
+
+
+def test_home_and_status_load_what_waits_and_the_coverage(browser: Browser, site: str) -> None:
+    for path, selector, text in (("", "[hx-get='/waiting']", "Why None?"), ("status", "[hx-get='/coverage']", "Never")):
+        browser.open(site + path)
+        browser.until(f"document.querySelector(\"{selector}\").textContent.includes('{text}')", f"{text} is shown")
 
 
 def test_the_keyboard_walks_through_a_list_opens_a_row_and_searches(browser: Browser, site: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from starlette.testclient import TestClient
-from tests.faces.web.copies import PATH, client_of, hostile
+from tests.faces.web.copies import PATH, client_of, hostile, with_login
 from tests.faces.web.corpus import CORPUS
 from tests.faces.web.reading import PageReader, read
 
@@ -14,7 +14,7 @@ _HIDDEN = frozenset("\u202e\u202c\u200b\u2066\u2069\x1b\x00\x07")
 @pytest.fixture(scope="module")
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> TestClient:
     """The site of a copy in which every text of others is an attack."""
-    return client_of(hostile(tmp_path_factory.mktemp("hostile") / "lore.db", CORPUS))
+    return client_of(with_login(hostile(tmp_path_factory.mktemp("hostile") / "lore.db", CORPUS), "dana"))
 
 
 def page_of(client: TestClient, address: str) -> PageReader:
@@ -43,8 +43,16 @@ def test_no_text_of_the_corpus_acts_on_the_page_of_its_item(attacked: TestClient
 @pytest.mark.deep
 def test_no_text_of_the_corpus_acts_in_lists_search_files_posts_and_accounts(attacked: TestClient) -> None:
     addresses = ["/", "/issues?limit=100", "/mrs?limit=100", "/topics?limit=100", "/posts?limit=100", "/accounts"]
-    addresses += ["/trending?hours=100000", "/status", "/search?q=alert&limit=100", "/search?q=evil.example"]
+    addresses += [
+        "/trending?hours=100000",
+        "/status",
+        "/waiting",
+        "/coverage",
+        "/search?q=alert&limit=100",
+        "/search?q=evil.example",
+    ]
     pages = {address: page_of(attacked, address) for address in addresses}
+    assert pages["/waiting"].text.count("review thread") >= 60
     for page in (pages["/mrs?limit=100"], pages["/posts?limit=100"]):
         for link in page.links:
             if link.startswith(("/post?", "/files?")):

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from starlette.testclient import TestClient
 from tests.databases.samples import CREATED, add_project, issue
 from tests.databases.talk import DISCUSSIONS, attach, discussion, keep, note
-from tests.faces.web.copies import PATH, client_of, fill, open_app, ordinary
+from tests.faces.web.copies import PATH, client_of, fill, open_app, ordinary, with_login
 from tests.faces.web.reading import HOST, crawl, read
 from tests.support.manual_clock import ManualClock
 
@@ -36,6 +36,8 @@ PAGES = {
     "/accounts/mira.test": "The tide turns at noon.",
     "/trending?hours=24": "A chart",
     "/status": "Recent runs",
+    "/waiting": "Your login is not known",
+    "/coverage": "discussions of merge requests",
     ISSUE: "Which crane?",
     CHANGE: "src/moor.py:39",
     TOPIC: "With a rope.",
@@ -216,6 +218,28 @@ def test_a_long_conversation_is_shown_in_parts_below_the_size_limit_and_nothing_
         address = next((link for link in page.links if "from=" in link), "")
     assert parts > 3
     assert all(f"word{number} " in seen for number in range(120))
+
+
+def test_home_and_status_load_what_waits_and_what_is_missing_from_pages_that_need_no_script(client: TestClient) -> None:
+    for address, piece in (("/", "/waiting"), ("/status", "/coverage")):
+        html = client.get(address).text
+        assert f'hx-get="{piece}"' in html
+        assert piece in read(html).links
+        part = client.get(piece, headers={"hx-request": "true"}).text
+        assert "<html" not in part
+        assert read(part).text.strip() in read(client.get(piece).text).text
+
+
+def test_threads_that_wait_for_the_reader_are_listed_with_the_reason_and_the_last_note(app: App) -> None:
+    known = client_of(with_login(app, "mira"))
+    page = read(known.get("/waiting").text)
+    assert "Why None?" in page.text
+    assert "review thread" in page.text
+    assert "src/moor.py:39" in page.text
+    assert "Typo." not in page.text
+    (link,) = {link for link in page.links if link.startswith("/go?")}
+    assert "Grease the crane" in read(known.get(link).text).title
+    assert "Nothing waits for you." in read(client_of(with_login(app, "nobody-here")).get("/waiting").text).text
 
 
 def test_without_a_database_every_page_says_what_to_do(tmp_path: Path) -> None:

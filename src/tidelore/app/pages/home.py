@@ -24,9 +24,12 @@ from tidelore.app.listing import (
     list_topics,
 )
 from tidelore.app.positions import SourceOverview, dashboard
+from tidelore.app.reading.threads import ListedThread, RequestedReview, ThreadQuestion, list_threads
 from tidelore.app.wiring import App
+from tidelore.core.errors import UserError
 
 RECENT = 20
+MOST_WAITING = 100
 RECENT_POSTS = 5
 OPEN_REVIEWS = 100
 """How many open merge requests are looked at for unresolved threads, the last updated first."""
@@ -64,6 +67,24 @@ class HomePage(Struct, frozen=True, kw_only=True):
     ]
     posts: Annotated[list[ListedPost], means("the newest posts")]
     sources: Annotated[list[SourceOverview], means("the sources and how old each is")]
+
+
+class WaitingThreads(Struct, frozen=True, kw_only=True):
+    """What waits for the reader."""
+
+    items: Annotated[list[ListedThread], means("the threads, the most urgent first, at most 100")]
+    total: Annotated[int, means("number of threads that wait for you")]
+    review_requests: Annotated[list[RequestedReview], means("merge requests that wait for your review, at most 10")]
+    unknown: Annotated[str | None, means("how to say who you are, if your login is not known; or null")] = None
+
+
+def read_waiting(app: App) -> WaitingThreads:
+    """Return the threads and merge requests that wait for the reader. Not a part of Home: it reads all open threads."""
+    try:
+        page = list_threads(app, ThreadQuestion(waiting_on="me", limit=MOST_WAITING))
+    except UserError as error:
+        return WaitingThreads(items=[], total=0, review_requests=[], unknown=error.fix)
+    return WaitingThreads(items=page.items, total=page.total, review_requests=page.review_requests)
 
 
 def read_home(app: App) -> HomePage:
