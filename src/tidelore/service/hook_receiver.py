@@ -223,7 +223,7 @@ class HookReceiver:
 
 
 class _Storing:
-    """Stores deliveries with a connection of its own, in the only thread that uses it."""
+    """Stores deliveries over a separate connection, in the only thread that uses it."""
 
     def __init__(self, open_store: Callable[[], Database]) -> None:
         self.thread = ThreadPoolExecutor(1, "hooks-store")
