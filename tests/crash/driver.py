@@ -7,8 +7,9 @@ By SIGSTOP it stands still there, with all it holds, until it gets SIGCONT.
 Owns the death: at the N-th visit of the seam (of those after the seam STAGE, if one is named) the process kills
 itself, with no handler, no flush and no rollback. N = 0 never dies; then, and only then, VISITS_FILE receives how
 often each seam was passed: in all, and while the lists were read, before their children. With SECONDS_BEFORE_DEATH
-the thread that came there waits first, while the other threads go on.
-Production code is called as it is: the seam is a parameter of `main`.
+the thread that came there waits first, while the other threads go on. With SECONDS_TOGETHER parents wait that long for
+each other before their children are stored, so that what a transaction holds does not depend on the machine's load.
+Otherwise production code is called as it is: the seam is a parameter of `main`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tidelore.cli.main import main
+from tidelore.engine import child_batch
 from tidelore.engine.crashpoint import Crashpoint, Seam
 
 
@@ -49,6 +51,7 @@ def run(argv: Sequence[str]) -> int:
     (instant, visit, number, *report), command = argv[:cut], argv[cut + 1 :]
     visits: Counter[Seam] = Counter()
     lists: Counter[Seam] = Counter()
+    child_batch.TOGETHER_SECONDS = float(os.environ.get("SECONDS_TOGETHER", child_batch.TOGETHER_SECONDS))
     code = main(command, seam=kill_at(instant, int(visit), int(number), visits, lists))
     if report and visit == "0":
         Path(report[0]).write_text(json.dumps({seam.value: (visits[seam], lists[seam]) for seam in Seam}))

@@ -118,7 +118,8 @@ def test_a_run_killed_inside_a_commit_of_several_parents_leaves_each_parent_whol
     sqlite_stage: Stage, uninterrupted: Callable[[Kind], Uninterrupted], visit: int
 ) -> None:
     stage, lists = sqlite_stage, uninterrupted("issues").lists[Seam.INSIDE_COMMIT]
-    killed = stage.lore_killed_at(Seam.INSIDE_COMMIT, lists + visit, "ingest", "--type", "issues")
+    words, together = ("ingest", "--type", "issues"), {"SECONDS_TOGETHER": "5"}
+    killed = stage.lore_killed_at(Seam.INSIDE_COMMIT, lists + visit, *words, environ=together)
     assert killed.code == -signal.SIGKILL, killed
     read = "SELECT parent_id FROM child_sync WHERE kind = 'discussions' AND fetched_for IS NOT NULL"
     assert not stage.rows(f"SELECT issue_id FROM discussions WHERE issue_id NOT IN ({read})")

@@ -82,11 +82,11 @@ class Station:
     def hub(
         self, name: str = "github", url: str | None = None, extra: str = "", repos: tuple[str, ...] = REPOS
     ) -> None:
-        """Configure a GitHub host."""
+        """Configure a GitHub host, without the comparisons that read a thread after one poll in a hundred, by chance."""
         listed = "".join(f'[[github.repos]]\nname = "{repo}"\n' for repo in repos)
         self.sections[name] = (
             f'[[github]]\nname = "{name}"\nbase_url = "{url or self.url}"\npoll_interval_seconds = {self.interval}\n'
-            f"write_interval_seconds = 0\nhandler_backoff_seconds = 0\n{extra}\n{listed}"
+            f"write_interval_seconds = 0\nhandler_backoff_seconds = 0\nshadow_sample = 0.0\n{extra}\n{listed}"
         )
 
     def sky(self, *accounts: str, extra: str = "") -> None:
