@@ -549,3 +549,21 @@ def test_a_pull_request_that_matches_a_rule_is_tracked_in_the_transaction_that_s
     PageWriter(database, scope, table, lambda: NOW, consumer=derive).commit(page)
     assert [(row.pr_number, row.tracked_by) for row in list_tracked(database)] == [(12, "operator"), (14, "rule")]
     assert database.read("SELECT iid FROM merge_requests ORDER BY iid") == [(12,), (13,), (14,)]
+
+
+def test_comments_and_selected_pull_requests_that_left_the_server_are_removed_with_the_page_that_says_so(
+    database: Database, watched: ProjectRow
+) -> None:
+    comments = PageWriter(database, feed(watched), CommentTable("issue_comment"), lambda: NOW)
+    comments.commit(Batch(items(comment(5), comment(6)), cursor_at()))
+    assert set(comments.held(0, None)) == {5, 6}
+    comments.commit(Batch([], cursor_at(), gone=[5]))
+    assert database.read("SELECT remote_id FROM notes") == [(6,)]
+    table = SelectedItems(MERGE_REQUESTS, lambda record: record.iid == 14)
+    pulls = PageWriter(database, feed(watched, "merge_requests"), table, lambda: NOW)
+    before = set(pulls.held(0, None))
+    pulls.commit(Batch([merge_request(9014, NOW, iid=14), merge_request(9015, NOW, iid=15)], cursor_at()))
+    assert set(pulls.held(0, None)) == {*before, 9014}
+    pulls.commit(Batch([], cursor_at(), gone=[9014]))
+    assert set(pulls.held(0, None)) == before
+    assert database.read("SELECT COUNT(*) FROM merge_requests WHERE iid = 14 AND deleted_at IS NOT NULL") == [(1,)]

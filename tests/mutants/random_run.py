@@ -44,6 +44,7 @@ TESTS = (
     "tests/unit/engine", "tests/unit/feedback", "tests/unit/store", "tests/unit/documents", "tests/unit/sync",
     "tests/contract", "tests/situations", "tests/properties",
     "tests/faces/test_feedback_answers.py", "tests/faces/test_feedback_audit.py", "tests/faces/test_feedback_poll.py",
+    "tests/faces/test_replies.py", "tests/faces/test_topic_replies.py",
 )  # fmt: skip
 MAP_SECONDS = 3600.0
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")

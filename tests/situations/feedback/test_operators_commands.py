@@ -27,6 +27,8 @@ def test_a_command_in_a_review_comment_is_applied_and_answered(bench: Bench, fet
     followed_by(bench, fetch)
     bench.hub.review_comment(REPO, 1, "/lore pause", author="boss")
     bench.poll()
+    seen = "SELECT value FROM metric_counters WHERE name = 'operator_commands_seen_total'"
+    assert bench.read(seen) == [(1,)]
     assert bench.apply_commands() == ["pause"]
     assert bench.row(1).paused
     assert bench.read("SELECT scope_number, reply_to FROM outbox") == [(1, None)]

@@ -39,7 +39,7 @@ def test_a_missed_comment_is_found_counted_logged_and_becomes_its_event(
 
     bench.world.before_request.append(interject)
     with caplog.at_level(logging.WARNING):
-        bench.poll()
+        assert bench.poll().effects["shadow_differences"] == 1
     assert sorted(bench.event_keys()) == sorted((key(lost), key(kept), key(news[0])))
     assert bench.read(COUNTED) == [("feedback_shadow_differences_total", 1), ("feedback_shadow_scans_total", 1)]
     told = [record for record in caplog.records if getattr(record, "event", "") == "shadow_difference"]

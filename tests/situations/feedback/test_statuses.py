@@ -90,9 +90,11 @@ def test_a_pull_request_ended_before_the_first_poll_and_beyond_page_one_is_notic
 @BY
 def test_a_descendant_head_is_accepted_and_a_force_push_blocks(bench: Bench, fetch: str) -> None:
     followed_by(bench, fetch)
+    quiet = bench.poll().surfaces
     ahead = bench.hub.push(REPO, 1)
-    bench.poll()
+    pushed = bench.poll().surfaces
     assert (bench.row(1).status, bench.row(1).last_seen_head_sha) == ("awaiting_feedback", ahead)
+    assert pushed["pulls"].requests == quiet["pulls"].requests + 1, "the comparison of the heads counts"
     bench.world.advance(60)
     bench.hub.push(REPO, 1, force=True)
     bench.poll()

@@ -18,6 +18,7 @@ from tidelore.engine.child_sync import (
     Due,
     decide,
     is_settled,
+    is_refusal,
     pause_ms,
 )
 from tidelore.engine.ports import ListRequest, Page, Parent
@@ -333,6 +334,12 @@ def test_a_deleted_parent_does_not_keep_its_kind_unavailable() -> None:
     asyncio.run(work.read(work.ready(NOW)))
     assert (nest.buried, work.gone, work.unavailable, nest.unavailable) == ([1], 1, None, False)
     assert work.tally.fetched == 2
+
+
+def test_only_answers_that_may_concern_the_whole_project_are_refusals() -> None:
+    statuses = (400, 401, 403, 404, 405, 410, 429, 500)
+    found = [status for status in statuses if is_refusal(RemotePermanent("no", status=status))]
+    assert found == [403, 404, 405, 410]
 
 
 def test_retry_pauses_of_an_unavailable_kind_grow_from_an_hour_to_a_week() -> None:

@@ -81,6 +81,14 @@ def test_a_walk_at_its_page_limit_is_continued_exactly_there_without_an_overlap(
     assert store.cursor.complete
 
 
+def test_a_list_that_was_read_completely_stays_complete_while_a_later_walk_is_unfinished() -> None:
+    store = reading(100)
+    walk({"posts": Script(page("posts/0100"))}, store)
+    assert store.cursor.complete
+    assert walk({"posts": Script(page("posts/0110", to="0110"))}, store, max_pages=1).behind
+    assert store.cursor.complete
+
+
 def test_pages_of_the_overlap_do_not_count_as_new_and_a_long_overlap_is_left() -> None:
     known = "0010"
     progress = PartProgress("0004", known).after("0007", 2)

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tests.unit.feedback.people import REPO_ID, SECRET, START, comment, context, held, issue, pull, signed
 
 from tidelore.core.model import CommentRecord, Version
+from tidelore.feedback.delivery import event_pause_seconds
 from tidelore.feedback.events import command_token, event_key, interpret, qualifies, rejection_key, why_ignored
 from tidelore.feedback.tokens import find_markers, marker
 from tidelore.store.work.effects import body_digest
@@ -306,3 +307,7 @@ def test_unusual_comment_bodies_are_classified_like_any_other(body: str) -> None
     assert effects is not None
     assert isinstance(effects[0], NewEvent | NewCommand)
     assert effects[0].record.body == body
+
+
+def test_pauses_of_a_failing_event_double_up_to_an_hour_however_often_it_failed() -> None:
+    assert [event_pause_seconds(attempts, 5) for attempts in (1, 2, 3, 20, 5000)] == [5, 10, 20, 3600, 3600]
