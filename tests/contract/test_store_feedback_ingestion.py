@@ -567,3 +567,14 @@ def test_comments_and_selected_pull_requests_that_left_the_server_are_removed_wi
     pulls.commit(Batch([], cursor_at(), gone=[9014]))
     assert set(pulls.held(0, None)) == before
     assert database.read("SELECT COUNT(*) FROM merge_requests WHERE iid = 14 AND deleted_at IS NOT NULL") == [(1,)]
+
+
+def test_a_comment_marks_the_documents_of_its_thread_and_of_its_item(database: Database, watched: ProjectRow) -> None:
+    writer = PageWriter(database, feed(watched), CommentTable("issue_comment"), lambda: NOW)
+    with database.transaction() as tx:
+        tx.execute("DELETE FROM dirty_sources")
+    writer.commit(Batch(items(comment(5)), cursor_at()))
+    assert database.read("SELECT source_type FROM dirty_sources ORDER BY source_type") == [
+        ("discussion",),
+        ("merge_request",),
+    ], "the document of the item contains who took part"

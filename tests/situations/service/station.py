@@ -82,7 +82,7 @@ class Station:
     def hub(
         self, name: str = "github", url: str | None = None, extra: str = "", repos: tuple[str, ...] = REPOS
     ) -> None:
-        """Configure a GitHub host, without the comparisons that read a thread after one poll in a hundred, by chance."""
+        """Configure a GitHub host, without comparisons, which read a thread after a poll by chance."""
         listed = "".join(f'[[github.repos]]\nname = "{repo}"\n' for repo in repos)
         self.sections[name] = (
             f'[[github]]\nname = "{name}"\nbase_url = "{url or self.url}"\npoll_interval_seconds = {self.interval}\n'

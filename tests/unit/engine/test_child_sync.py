@@ -17,8 +17,8 @@ from tidelore.engine.child_sync import (
     ChildTally,
     Due,
     decide,
-    is_settled,
     is_refusal,
+    is_settled,
     pause_ms,
 )
 from tidelore.engine.ports import ListRequest, Page, Parent
