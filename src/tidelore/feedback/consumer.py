@@ -551,7 +551,7 @@ class FeedbackConsumer:
         found.snapshot = None
         name = pull_name(found.settings, tracked.pr_number)
         found.report.moved.append(f"{name} {tracked.status} -> {status} ({reason})")
-        _LOG.info("%s#%d is %s: %s", tracked.repo_full_name, tracked.pr_number, status, detail or reason)
+        _LOG.info("%s%s is %s: %s", tracked.repo_full_name, name, status, detail or reason)
 
 
 def _comment_by(one: IgnoredAuthor) -> CommentRecord:
