@@ -131,6 +131,17 @@ def test_a_comment_in_a_long_thread_costs_no_more_than_in_a_short_one(house: Git
     assert house.differences() == []
 
 
+def test_issues_alone_of_a_new_repository_cost_the_list_of_pull_requests_and_not_each_of_them(
+    house: GitHubHouse,
+) -> None:
+    house.forge.bulk(REPO, pulls=5, issues=3, threads=1, comments=1)
+    house.world.advance(3600)
+    spent = house.requests(lambda: house.sync(resources=("issues",)))
+    assert {route: count for route, count in spent.items() if "/pulls" in route} == {PULLS: 1}
+    house.sync()
+    assert house.differences() == []
+
+
 @pytest.mark.deep
 def test_many_changed_pull_requests_share_their_query(house: GitHubHouse) -> None:
     fill(house, 120)
