@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -370,6 +371,20 @@ def test_a_page_of_a_process_that_lost_its_lease_is_not_written(
     with pytest.raises(LeaseLost):
         commit_page(database, watched, consumer(database), comment(1), lease=lease)
     assert everything(database) == before
+
+
+def test_a_report_counts_no_events_of_a_transaction_that_was_rolled_back(
+    database: Database, watched: ProjectRow
+) -> None:
+    commit_page(database, watched, None, comment(1))
+    derive = consumer(database)
+    with suppress(KeyError), database.transaction() as tx:
+        derive.stored(tx, watched.id, [comment(1)], NOW)
+        raise KeyError("anything")
+    assert not derive.reports[watched.id].effects
+    with database.transaction() as tx:
+        derive.stored(tx, watched.id, [comment(1)], NOW)
+    assert derive.reports[watched.id].effects == {"events": 1}
 
 
 def test_counters_of_events_are_written_with_the_page(database: Database, watched: ProjectRow) -> None:

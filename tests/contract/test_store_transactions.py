@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -45,6 +46,24 @@ def test_an_exception_rolls_back_the_transaction(database: Database) -> None:
     with pytest.raises(KeyError):
         add_and_raise(database, KeyError("anything"))
     assert stored(database) == []
+
+
+def test_what_waits_for_the_commit_is_done_after_it_and_never_after_a_rollback(
+    database: Database, connect: Callable[[], Database]
+) -> None:
+    other, seen = connect(), list[list[int]]()
+    with suppress(KeyError), database.transaction() as tx:
+        add(tx, 1)
+        tx.after_commit(lambda: seen.append(stored(other)))
+        raise KeyError("anything")
+    with database.transaction() as tx:
+        add(tx, 2)
+        tx.after_commit(lambda: seen.append(stored(other)))
+        assert seen == []
+    assert seen == [[2]]
+    with database.transaction() as tx:
+        add(tx, 3)
+    assert seen == [[2]]
 
 
 def test_a_keyboard_interrupt_rolls_back_the_transaction(database: Database) -> None:

@@ -45,6 +45,24 @@ def test_coverage_counts_what_is_current_outdated_never_read_failing_and_unavail
     assert "To read the rest: about 0 requests" in said
 
 
+def test_coverage_names_a_kind_of_children_as_switched_off_only_where_it_is(desk: Desk) -> None:
+    override = f'[[gitlab.overrides]]\nproject = "{CONSOLE}"\nfetch_mr_diffs = false\n'
+    desk.config.write_text(f"{desk.config.read_text()}{override}[sync]\nfetch_resource_events = false\n")
+    desk.ingested("merge_requests")
+    found = desk.robot("coverage").data["children"]
+    reasons = {
+        (one["project"], one["kind"]): one.get("unavailable")
+        for one in found
+        if one["of"] == "merge_requests" and one["kind"] in ("diffs", "resource_events")
+    }
+    assert reasons == {
+        (CONSOLE, "diffs"): "sync.fetch_mr_diffs is false",
+        (LEDGER, "diffs"): None,
+        (CONSOLE, "resource_events"): "sync.fetch_resource_events is false",
+        (LEDGER, "resource_events"): "sync.fetch_resource_events is false",
+    }
+
+
 def test_open_starts_the_browser_with_the_page_of_any_item(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.ingested()
     desk.ingested("merge_requests")

@@ -44,7 +44,8 @@ def test_a_note_is_taken_answered_and_acknowledged(desk: Follower) -> None:
     body = desk.folder / "body.md"
     body.write_text("Because.")
     where = ("--repo", "cranes", "--pr", "1", "--to", str(note.id), "--body-file", str(body))
-    assert desk.robot("feedback", "reply", *where).data["answer"]["status"] == "observed"
+    answer = desk.robot("feedback", "reply", *where).data["answer"]
+    assert (answer["status"], answer["thread"]) == ("observed", f"{PROJECT}!1")
     assert [found.body.partition("\n")[0] for found in desk.world.gitlab.note(request, note)[0].notes] == [
         "Why?",
         "Because.",
@@ -69,6 +70,7 @@ def test_sync_derives_events_of_gitlab_and_answers_commands_where_feedback_is_co
     done = desk.robot("sync", "--no-embed").data["polled"]["gitlab"]
     assert (done["repos"][0]["effects"]["events"], [one["status"] for one in done["commands"]]) == (1, ["applied"])
     assert [one["status"] for one in done["sent"]] == ["observed"]
+    assert {one["thread"] for one in (*done["commands"], *done["sent"])} == {f"{PROJECT}!1"}
     again = desk.robot("sync", "--no-embed").data["polled"]["gitlab"]
     assert (again["repos"][0]["effects"]["events"], again["commands"], again["sent"]) == (0, [], [])
 

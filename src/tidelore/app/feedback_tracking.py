@@ -135,7 +135,8 @@ class Reply(Struct, frozen=True, kw_only=True):
     id: Annotated[int, means("its number here")]
     repo: Annotated[str, means("the repository")]
     scope_kind: Annotated[str, means("pr, issue or topic")]
-    number: Annotated[int, means("the thread")]
+    number: Annotated[int, means("the number of the thread")]
+    thread: Annotated[str, means("the thread, as commands accept it")]
     reply_to: Annotated[int | None, means("the review comment or GitLab note it replies to, or null")]
     source: Annotated[str, means("reply, comment, resolve, unresolve, operator_command or issue_redirect")]
     token: Annotated[str, means("the token in its hidden marker")]
@@ -147,11 +148,6 @@ class Reply(Struct, frozen=True, kw_only=True):
     last_error: Annotated[str | None, means("why it is not confirmed, or null")]
     next_attempt_at: Annotated[Instant | None, means("earliest retry, or null")]
     created_at: Annotated[Instant, means("when it was stored")]
-
-    @property
-    def thread(self) -> str:
-        """The thread it belongs to."""
-        return f"{self.repo}#{self.number}"
 
 
 class Event(Struct, frozen=True, kw_only=True):
@@ -215,7 +211,8 @@ class OperatorCommand(Struct, frozen=True, kw_only=True):
 
     command_key: Annotated[str, means("the comment's version: thread, id and update time")]
     repo: Annotated[str, means("the repository")]
-    number: Annotated[int, means("the thread it was written in")]
+    number: Annotated[int, means("the number of the thread it was written in")]
+    thread: Annotated[str, means("that thread, as commands accept it")]
     pr_number: Annotated[int | None, means("the pull request it is about, or null")]
     author: Annotated[str | None, means("who gave it")]
     command: Annotated[str, means("its name")]

@@ -131,7 +131,7 @@ _WORDS = {
 
 
 def _effect_lines(found: PolledRepos) -> list[str]:
-    lines = [f"  {one.repo}#{one.number} {one.command} by {one.author}: {one.status}" for one in found.commands]
+    lines = [f"  {one.thread} {one.command} by {one.author}: {one.status}" for one in found.commands]
     for sent in found.sent:
         why = f" ({one_line(sent.last_error)})" if sent.last_error and sent.status not in _FINISHED else ""
         lines.append(f"  reply {sent.id} to {sent.thread}: {sent.status}{why}")

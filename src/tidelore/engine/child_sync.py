@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from msgspec import Struct
 
 from tidelore.core.errors import (
+    AccessRefused,
     CredentialsRejected,
     IntegrityError,
     QueryLimited,
@@ -294,8 +295,10 @@ class ChildSync(Generic[C]):
         answering: list[Parent] = []
         failed: list[tuple[Parent, RemoteError]] = []
         for parent, error in refused:
-            # A forbidden parent exists; request only a few, to make sure that the parents themselves are not refused.
-            known = not isinstance(error, RemoteNotFound) and len(answering) >= IN_A_ROW
+            # A forbidden parent exists; request only a few, to make sure that the parents themselves are not refused,
+            # and none if the token may not read this part of any parent.
+            enough = 0 if isinstance(error, AccessRefused) else IN_A_ROW
+            known = not isinstance(error, RemoteNotFound) and len(answering) >= enough
             there = True if known else await self._is_there(parent)
             if there is False and isinstance(error, RemoteNotFound):
                 self._store.bury([parent.id])

@@ -206,8 +206,8 @@ class FeedbackConsumer:
         """Count comments that a full scan shows and that the run should have stored before it."""
         missed = [one.record for one in fresh if one.record.updated_at <= (found.compared_at or 0)]
         add_to_counter(tx, SHADOW_DIFFERENCES, {}, len(missed))
+        tx.after_commit(lambda: found.report.effects.update(["shadow_differences"] * len(missed)))
         for record in missed:
-            found.report.effects["shadow_differences"] += 1
             extra = {"event": "shadow_difference", "repo": found.row.path, "comment_id": record.remote_id}
             _LOG.warning("shadow_difference: %s#%d %s", found.row.path, record.number, record.kind, extra=extra)
 
@@ -218,7 +218,7 @@ class FeedbackConsumer:
             return
         tracked = track(tx, row.id, row.path, pull.number, issue_number=None, tracked_by="rule", now_ms=now_ms)
         note_pull(tx, tracked, pull, now_ms)
-        found.report.tracked.append(pull.number)
+        tx.after_commit(lambda: found.report.tracked.append(pull.number))
         found.snapshot = None
 
     def _judge(
@@ -238,7 +238,7 @@ class FeedbackConsumer:
         add_to_counter(tx, EVENTS_INGESTED, {}, len(written.events))
         add_to_counter(tx, EVENTS_DEDUPED, {}, written.deduped)
         add_to_counter(tx, COMMANDS_SEEN, {}, len(written.commands))
-        self._note(found.report, written)
+        tx.after_commit(lambda: self._note(found.report, written))
         return written
 
     def _note(self, report: RepoReport, written: WrittenEffects) -> None:
@@ -551,7 +551,7 @@ class FeedbackConsumer:
         found.snapshot = None
         name = pull_name(found.settings, tracked.pr_number)
         found.report.moved.append(f"{name} {tracked.status} -> {status} ({reason})")
-        _LOG.info("%s#%d is %s: %s", tracked.repo_full_name, tracked.pr_number, status, detail or reason)
+        _LOG.info("%s%s is %s: %s", tracked.repo_full_name, name, status, detail or reason)
 
 
 def _comment_by(one: IgnoredAuthor) -> CommentRecord:

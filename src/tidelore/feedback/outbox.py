@@ -337,9 +337,8 @@ class Outbox:
 
 
 def _tell(event: str, row: OutboxRow) -> None:
-    where = f"{row.repo_full_name}#{row.scope_number}"
     fields = {"event": event, "repo": row.repo_full_name, "number": row.scope_number, "token": row.token}
-    _LOG.info("%s %s %s", event, where, row.token, extra=fields | {"comment_id": row.comment_id})
+    _LOG.info("%s %s %s", event, row.thread, row.token, extra=fields | {"comment_id": row.comment_id})
 
 
 _TALK = ("issue_comment", "review_summary")

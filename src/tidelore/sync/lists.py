@@ -10,7 +10,7 @@ the next slice.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import accumulate
 from types import MappingProxyType
@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from tidelore.core.clock import Clock
 from tidelore.core.config import feedback_settings, sync_settings
 from tidelore.core.errors import AccessRefused, FeatureDisabled, RemoteError, RemoteNotFound
-from tidelore.core.model import ListedRecord, MergeRequestRecord, Scope, TopicRecord
+from tidelore.core.model import Item, ListedRecord, MergeRequestRecord, PullIssueRecord, Scope, TopicRecord
 from tidelore.core.progress import OnProgress, Progress
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import move_horizon
@@ -270,8 +270,25 @@ class ListReading(Struct):
             backfill=writer.load().watermark is None,
         )
         if target.source.resources[target.resource].has_sides:
-            items = NeedsParents(items, parents.of_sides, self.report.horizon)
+
+            async def with_pulls(found: Sequence[Item[ListedRecord]]) -> list[Item[ListedRecord]]:
+                if any(isinstance(item.record, PullIssueRecord) for item in found):
+                    await self._read_unread_pulls(project)
+                return await parents.of_sides(found)
+
+            items = NeedsParents(items, with_pulls, self.report.horizon)
         await self._read(project, writer, items)
+
+    async def _read_unread_pulls(self, project: ProjectRow) -> None:
+        """Read the list of merge requests if it was never read: that costs far less than fetching each by itself."""
+        target = replace(self.target, resource="merge_requests")
+        if writer_for(self.session, target, project).load().watermark is not None:
+            return
+        report = ScopeReport(target.source.name, target.surface, target.configured, project.path)
+        await ListReading(self.session, target, report, False, self.on_progress, self.is_over).run(project)
+        self.report.requests += report.requests
+        if report.list_left:
+            raise TimeIsUp
 
     def _to_horizon(self, writer: PageWriter[R]) -> PageWriter[R]:
         """Adapt the position of a list to the configured horizon, if that was changed."""

@@ -158,3 +158,16 @@ def test_after_a_long_outage_a_poll_reads_only_what_changed(bench: Bench) -> Non
 def test_reading_the_database_between_polls_sends_no_requests(followed: Bench) -> None:
     asked = followed.counted(lambda: (followed.event_keys(), followed.row(1), followed.bodies()))
     assert asked["all"] == 0
+
+
+@pytest.mark.parametrize("host", [{"fetch": "thread"}, {"fetch": "repo"}, {"mirror": "all"}])
+def test_a_newly_tracked_pull_request_is_fetched_at_most_once_in_its_first_poll(
+    bench: Bench, host: dict[str, str]
+) -> None:
+    bench.host |= host
+    bench.track(1)
+    before = len(bench.world.log)
+    bench.poll()
+    asked = [path for _, path, _ in bench.world.log[before:] if path.endswith("/pulls/1")]
+    # The list of a whole repository contains it.
+    assert len(asked) == (host.get("mirror") != "all")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from tests.unit.engine.lists import NOW, Script, item
 
-from tidelore.core.errors import CredentialsRejected, RemoteNotFound, RemotePermanent, RemoteTransient
+from tidelore.core.errors import AccessRefused, CredentialsRejected, RemoteNotFound, RemotePermanent, RemoteTransient
 from tidelore.core.model import Rejected
 from tidelore.engine.child_sync import (
     AFTER_SUCCESS,
@@ -310,6 +310,20 @@ def test_refused_parents_between_readable_ones_never_stop_reading_their_kind() -
     tally = asyncio.run(work.read(work.ready(NOW)))
     assert work.unavailable is None
     assert (tally.fetched, tally.failed) == (25, 25)
+
+
+def test_no_parent_is_asked_for_when_the_token_may_not_read_their_kind_at_all() -> None:
+    asked: list[int] = []
+
+    async def ask(one: Parent) -> bool | None:
+        asked.append(one.id)
+        return True
+
+    nest = Nest(*(parent(key) for key in range(1, 6)))
+    lists: Lists = {key: [Script(AccessRefused("GraphQL needs a token", status=403))] for key in range(1, 6)}
+    work = ChildSync(nest, lambda one: lists[one.id], ask, concurrency=1, settle_ms=SETTLE_MS)
+    asyncio.run(work.read(work.ready(NOW)))
+    assert (asked, nest.refused, work.unavailable) == ([], {1, 2, 3}, "GraphQL needs a token")
 
 
 def test_a_failed_parent_lookup_counts_neither_as_deleted_nor_as_a_refused_kind() -> None:

@@ -11,19 +11,13 @@ from msgspec import Struct
 
 from tidelore.app.answers import Instant, instant, means
 from tidelore.app.wiring import App
-from tidelore.store.mirror.projects import match_project
+from tidelore.core.config import sync_settings
+from tidelore.store.mirror.child_progress import off_switch
+from tidelore.store.mirror.projects import list_projects, match_project
 from tidelore.store.reading.coverage import ChildCoverage, read_children, read_lists, read_refusals, request_rate
 
 _BATCHED = {"status": 100}
 """Kinds that are read for many parents with one request."""
-
-_SWITCHES = {
-    "resource_events": "fetch_resource_events",
-    "closes_issues": "fetch_mr_closes_issues",
-    "diffs": "fetch_mr_diffs",
-    "reviewers": "verify_reviewers",
-}
-"""Kinds that are read only if a key of `[sync]` says so."""
 
 
 class CoveredList(Struct, frozen=True):
@@ -74,6 +68,7 @@ def read_coverage(app: App, project: str | None = None) -> Coverage:
     with app.reading() as database:
         chosen = match_project(database, project) if project else None
         found_lists, found_children = read_lists(database), read_children(database, chosen.id if chosen else None)
+        configured = {(one.source, one.path): one.configured for one in list_projects(database)}
         refused = {(one.source, one.project, one.parent_kind, one.kind): one.error for one in read_refusals(database)}
         rate = request_rate(database)
     lists = [
@@ -89,11 +84,11 @@ def read_coverage(app: App, project: str | None = None) -> Coverage:
         for one in found_lists
         if chosen is None or (one.source, one.project) == (chosen.source, chosen.path)
     ]
-    off = {kind: key for kind, key in _SWITCHES.items() if not getattr(app.config.sync, key)}
-    children = [
-        _children(one, refused.get(one[:4]) or (f"sync.{off[one.kind]} is false" if one.kind in off else None))
-        for one in found_children
-    ]
+    children = []
+    for one in found_children:
+        settings = sync_settings(app.config, one.source, configured[one.source, one.project])
+        off = off_switch(one.kind, settings)
+        children.append(_children(one, refused.get(one[:4]) or (None if off is None else f"sync.{off} is false")))
     requests = sum(one.requests for one in children)
     seconds = None if rate is None else round(requests / rate)
     return Coverage(lists=lists, children=children, requests=requests, seconds=seconds)

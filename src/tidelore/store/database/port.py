@@ -135,6 +135,10 @@ class Transaction(Lists, Protocol):
         """Return a set of rows, the same for every call in this transaction, which `flush` gets before the commit."""
         ...
 
+    def after_commit(self, act: Callable[[], None]) -> None:
+        """Call `act` once the transaction is committed, and never if it is rolled back."""
+        ...
+
 
 class Database(Lists, Protocol):
     """An open database."""

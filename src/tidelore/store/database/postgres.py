@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache
 from typing import Any
@@ -62,6 +62,7 @@ class PostgresDatabase:
         self._limits = self._patience.limits or Limits()
         self._within = 0
         self._gathered: dict[Flush, set[Row]] = {}
+        self._after_commit: list[Callable[[], None]] = []
         self._closed = False
         self._brief = False
         # Transactions of the writer thread and statements of the event loop's thread use one connection in turn.
@@ -72,6 +73,18 @@ class PostgresDatabase:
 
     @contextmanager
     def transaction(self, *, durable: bool = False) -> Iterator[PostgresDatabase]:
+        try:
+            with self._committing(durable=durable):
+                yield self
+            if not self._within:
+                for act in self._after_commit:
+                    act()
+        finally:
+            if not self._within:
+                self._after_commit.clear()
+
+    @contextmanager
+    def _committing(self, *, durable: bool) -> Iterator[None]:
         with self._translated(), ExitStack() as stack:
             self._begin(stack)
             if durable:
@@ -82,7 +95,7 @@ class PostgresDatabase:
                 )
             self._within += 1
             try:
-                yield self
+                yield
                 if self._within == 1:
                     for flush, rows in self._gathered.items():
                         flush(self, rows)
@@ -96,6 +109,9 @@ class PostgresDatabase:
 
     def gathered(self, flush: Flush) -> set[Row]:
         return self._gathered.setdefault(flush, set())
+
+    def after_commit(self, act: Callable[[], None]) -> None:
+        self._after_commit.append(act)
 
     def _begin(self, stack: ExitStack) -> None:
         self._hurry()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from itertools import chain, islice
@@ -99,6 +99,7 @@ class SqliteDatabase:
         self._lock = threading.RLock()
         self._translated = Translation(path, self._lock)
         self._gathered: dict[Flush, set[Row]] = {}
+        self._after_commit: list[Callable[[], None]] = []
         try:
             if not os.path.exists(path):
                 if not create:
@@ -163,11 +164,18 @@ class SqliteDatabase:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
+        else:
+            for act in self._after_commit:
+                act()
         finally:
             self._gathered.clear()
+            self._after_commit.clear()
 
     def gathered(self, flush: Flush) -> set[Row]:
         return self._gathered.setdefault(flush, set())
+
+    def after_commit(self, act: Callable[[], None]) -> None:
+        self._after_commit.append(act)
 
     def execute(self, sql: str, params: Params | None = None) -> list[Row]:
         with self._translated:

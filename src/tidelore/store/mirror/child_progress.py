@@ -18,7 +18,7 @@ from tidelore.core.config import Sync
 from tidelore.engine.child_sync import IN_A_ROW, pause_ms
 from tidelore.engine.ports import Parent
 from tidelore.store.database.port import Database, Transaction
-from tidelore.store.mirror.kinds import POSITIONS, ParentKind
+from tidelore.store.mirror.kinds import ParentKind
 
 _KEPT = 10
 """The number of refused parents to remember by id."""
@@ -350,20 +350,24 @@ def present_children(database: Database, kind: ParentKind, project_id: int) -> P
     return kind.having(found)
 
 
+CHILD_SWITCHES = {
+    "resource_events": "fetch_resource_events",
+    "closes_issues": "fetch_mr_closes_issues",
+    "diffs": "fetch_mr_diffs",
+    "reviewers": "verify_reviewers",
+}
+"""Kinds of children that are read only if a key of `[sync]` says so; the others are always read."""
+
+
+def off_switch(name: str, settings: Sync) -> str | None:
+    """Return the key of `[sync]` that switches a kind of children off; None if it is read."""
+    key = CHILD_SWITCHES.get(name)
+    return None if key is None or getattr(settings, key) else key
+
+
 def wanted_children(kind: ParentKind, settings: Sync) -> tuple[str, ...]:
     """Return the kinds of children to read for a list."""
-    wanted = {
-        "discussions": True,
-        "comments": True,
-        "reviews": True,
-        "threads": True,
-        "resource_events": settings.fetch_resource_events,
-        "closes_issues": settings.fetch_mr_closes_issues,
-        "diffs": settings.fetch_mr_diffs,
-        "reviewers": settings.verify_reviewers,
-        POSITIONS: True,
-    }
-    return tuple(name for name in kind.children if wanted[name])
+    return tuple(name for name in kind.children if off_switch(name, settings) is None)
 
 
 def count_due(database: Database, kind: ParentKind, name: str, project_id: int) -> tuple[int, int]:

@@ -171,6 +171,12 @@ _PULL = "FROM tracked_prs t WHERE t.project_id = {0}.project_id AND t.pr_number 
 _TRACKED = {"pr_status": "status", "pr_title": "title", "pr_branch": "branch", "pr_head_sha": "last_seen_head_sha"}
 
 
+def pull_reference(table: str, number: str) -> str:
+    """Return the SQL for the merge request with this number as its forge writes it, such as !58; NULL if not stored."""
+    found = f"m.project_id = {table}.project_id AND m.iid = {table}.{number}"
+    return f"(SELECT m.references_short FROM merge_requests m WHERE {found} ORDER BY m.id DESC LIMIT 1)"
+
+
 def _shown(table: str) -> list[str]:
     pull = _PULL.format(table)
     found = [f"(SELECT t.{column} {pull}) AS {name}" for name, column in _TRACKED.items()]

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from tidelore.store.database.port import Database, Transaction
-from tidelore.store.work.events import NewCommand
+from tidelore.store.work.events import NewCommand, pull_reference
 
 
 class CommandKey(NamedTuple):
@@ -22,7 +22,7 @@ class CommandKey(NamedTuple):
 
 
 class CommandRow(Struct, frozen=True):
-    """A command with every column of its row."""
+    """A command with every column of its row. `pull_reference` is read with it: the merge request it is about."""
 
     command_key: str
     project_id: int
@@ -39,6 +39,13 @@ class CommandRow(Struct, frozen=True):
     commented_at: int
     ingested_at: int
     applied_at: int | None
+    pull_reference: str | None = None
+
+    @property
+    def thread(self) -> str:
+        """The thread it was written in, as its forge writes it."""
+        named = self.pull_reference if self.pr_number == self.issue_number else None
+        return f"{self.repo_full_name}{named or f'#{self.issue_number}'}"
 
     @property
     def key(self) -> CommandKey:
@@ -49,8 +56,8 @@ class CommandRow(Struct, frozen=True):
         return msgspec.json.decode(self.args_json, type=dict[str, str])
 
 
-_FIELDS = ", ".join(CommandRow.__struct_fields__)
-_ROWS = f"SELECT {_FIELDS} FROM operator_commands"
+_FIELDS = ", ".join(CommandRow.__struct_fields__[:-1])
+_ROWS = f"SELECT {_FIELDS}, {pull_reference('operator_commands', 'pr_number')} FROM operator_commands"
 
 
 def insert_command(tx: Transaction, project_id: int, repo: str, command: NewCommand, now_ms: int) -> bool:

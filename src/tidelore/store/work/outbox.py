@@ -27,12 +27,13 @@ from tidelore.store.work.action_tokens import (
     record_action_token_planned,
     record_action_token_posted,
 )
+from tidelore.store.work.events import pull_reference
 
 _ONE_AT_A_TIME = {"sqlite": "SELECT 1", "postgres": "SELECT pg_advisory_xact_lock(5499822513)"}
 
 
 class OutboxRow(Struct, frozen=True):
-    """An intent with every column of its row."""
+    """An intent with every column of its row. `pull_reference` is read with it: the merge request it is posted on."""
 
     id: int
     project_id: int
@@ -54,6 +55,13 @@ class OutboxRow(Struct, frozen=True):
     created_at: int
     updated_at: int
     after_id: int | None = None
+    pull_reference: str | None = None
+
+    @property
+    def thread(self) -> str:
+        """The thread it belongs to, as its forge writes it."""
+        named = self.pull_reference if self.scope_kind == "pr" else None
+        return f"{self.repo_full_name}{named or f'#{self.scope_number}'}"
 
     @property
     def resolves(self) -> bool | None:
@@ -65,7 +73,7 @@ RESOLVE, UNRESOLVE = "resolve", "unresolve"
 """The sources of the rows that change the state of a thread instead of posting a comment."""
 _RESOLUTIONS = {RESOLVE: True, UNRESOLVE: False}
 
-_COLUMNS = ", ".join(OutboxRow.__struct_fields__)
+_COLUMNS = ", ".join((*OutboxRow.__struct_fields__[:-1], pull_reference("outbox", "scope_number")))
 _ROWS = f"SELECT {_COLUMNS} FROM outbox"
 _FREE = "(claimed_until IS NULL OR claimed_until <= :now)"
 _FREE_OR_OURS = "(claimed_until IS NULL OR claimed_until <= :now OR claim_id = :claim_id)"
