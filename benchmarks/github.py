@@ -30,7 +30,7 @@ QUIET_BOUND = 4
 COMMENT_BOUND = 6
 HISTORIES = (1, 50, 500)
 BY_ITEM = 2
-"""The lists of one pull request that cannot be read for many at once: events and files."""
+"""The lists of one pull request that cannot be read for many at once: timeline and files."""
 
 
 def least_requests(pulls: int) -> int:

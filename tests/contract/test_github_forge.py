@@ -99,7 +99,7 @@ def test_after_a_random_history_every_list_equals_the_truth_although_requests_fa
             assert shown(threads[node]) == true_threads(bench, number, name)
             assert [row.issue_iid for row in records([closing[node]])] == forge.truth_closing_issues(name, number)
         for row in forge.truth_issues(name):
-            events = await patiently(lambda number=row["number"]: walked(source.issue_events(repo.id, number)))
+            events = await patiently(lambda number=row["number"]: walked(source.timeline(repo.id, number)))
             told = [entry for entry in forge.truth_timeline(name, row["number"], bench.url) if entry["event"] in EVENTS]
             assert payloads(events) == told
         if repo.has_discussions:

@@ -1,4 +1,4 @@
-"""Issues, pull requests, events and files of a GitHub repository, over real HTTP: each list equals the truth."""
+"""Issues, pull requests, timelines and files of a GitHub repository, over real HTTP: each list equals the truth."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_pull_list_is_conditional_and_its_items_have_one_version(bench: Bench) -
 # Children
 
 
-def test_events_of_state_label_and_milestone_are_read(bench: Bench) -> None:
+def test_timeline_yields_the_state_label_and_milestone_events(bench: Bench) -> None:
     forge, number = bench.forge, bench.number
     milestone = forge.create_milestone(REPO, "1.0")
     for index in range(60):
@@ -237,7 +237,7 @@ def test_events_of_state_label_and_milestone_are_read(bench: Bench) -> None:
     forge.reopen(REPO, number)
     forge.review(REPO, number, "APPROVED", "fine")
     forge.merge(REPO, number)
-    pages = bench.run(lambda source: walked(source.issue_events(repo_id(bench), number)))
+    pages = bench.run(lambda source: walked(source.timeline(repo_id(bench), number)))
     truth = [row for row in forge.truth_timeline(REPO, number, bench.url) if row["event"] in EVENTS]
     assert payloads(pages) == truth
     assert [record.remote_id for record in records(pages)] == [row["id"] for row in truth]
@@ -245,10 +245,10 @@ def test_events_of_state_label_and_milestone_are_read(bench: Bench) -> None:
     assert rejected(pages) == []
 
 
-def test_a_malformed_event_is_rejected_alone(bench: Bench) -> None:
+def test_malformed_timeline_entry_is_rejected_alone(bench: Bench) -> None:
     bench.forge.label(REPO, bench.number, "bug")
-    fault = bench.world.faults.add("malformed_item", re.compile(r"/issues/\d+/events$"), shape="string")
-    (page,) = bench.run(lambda source: walked(source.issue_events(repo_id(bench), bench.number)))
+    fault = bench.world.faults.add("malformed_item", re.compile(r"/timeline$"), shape="string")
+    (page,) = bench.run(lambda source: walked(source.timeline(repo_id(bench), bench.number)))
     assert fault.fired
     assert len(page.rejected) == 1
 

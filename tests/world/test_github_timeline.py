@@ -230,15 +230,3 @@ def test_a_timeline_is_paged_by_link_and_oldest_first(world: World, forge: GitHu
     rows = walk(forge, target)
     assert [row["body"] for row in rows] == [f"{index}" for index in range(7)]
     assert rows == forge.truth_timeline(REPO, number)
-
-
-def test_the_events_of_a_thread_are_its_timeline_without_what_was_said(forge: GitHubForge) -> None:
-    """Source: issue-event-types.md of github/docs, the columns "issue events" and "timeline events"."""
-    number = forge.create_pull(REPO).number
-    forge.comment(REPO, number, "looks good")
-    forge.review(REPO, number, "APPROVED", "fine")
-    forge.label(REPO, number, "bug")
-    forge.close(REPO, number)
-    rows = get(forge, f"/repos/{REPO}/issues/{number}/events?per_page=100", "")
-    assert [row["event"] for row in rows] == ["labeled", "closed"]
-    assert rows == [row for row in timeline(forge, number) if row["event"] in ("labeled", "closed")]

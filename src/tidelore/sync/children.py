@@ -84,7 +84,7 @@ async def sync_children(
         async with gates[target.source.name]:
             left_out: Collection[str] = FED if (report.source, report.configured) in unread else ()
             if target.followed:
-                # Comments are read with the feeds or thread by thread; events are left out to save a request.
+                # Comments are read with the feeds or thread by thread. A timeline grows with the thread.
                 left_out = {*left_out, "comments", "resource_events"}
             settings = sync_settings(session.shop.config, target.source.name, target.configured)
             kinds = [kind for kind in kinds_of(target, settings) if kind not in left_out and only(kind)]

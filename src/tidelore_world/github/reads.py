@@ -29,7 +29,7 @@ from tidelore_world.github.records import Comment, ReviewComment, Thread
 from tidelore_world.github.repository import Conversation
 from tidelore_world.github.settings import GitHubSettings
 from tidelore_world.github.shelf import Key, Order, key_of
-from tidelore_world.github.timeline import is_visible, issue_events, timeline
+from tidelore_world.github.timeline import is_visible, timeline
 from tidelore_world.wire import Response, json_response
 
 Said = TypeVar("Said", Comment, ReviewComment)
@@ -118,11 +118,6 @@ class Reads:
         with_lines = self._settings.line_comments_in_timeline
         rows = timeline(call.request.origin, self._hub, call.repo, thread.number, call.login, line_comments=with_lines)
         return self._payloads(call, window, rows)
-
-    def issue_events(self, call: Call) -> Response:
-        """What was done to one thread, oldest first: its timeline without what was said and mentioned."""
-        window, thread = self._window(call), self._talk(call)
-        return self._payloads(call, window, issue_events(call.request.origin, self._hub, call.repo, thread.number))
 
     def files(self, call: Call) -> Response:
         """The files a pull request changes, 3,000 at most."""

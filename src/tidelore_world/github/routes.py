@@ -41,7 +41,6 @@ def route_table(reads: Reads, writes: Writes, hooks: Hooks) -> dict[Shape, Handl
         ("GET", ("issues", ":n")): reads.issue,
         ("GET", ("issues", ":n", "comments")): reads.thread_comments,
         ("GET", ("issues", ":n", "timeline")): reads.timeline,
-        ("GET", ("issues", ":n", "events")): reads.issue_events,
         ("GET", ("issues", "comments")): reads.all_comments,
         ("GET", ("issues", "comments", ":n")): reads.comment,
         ("GET", ("pulls",)): reads.pulls,

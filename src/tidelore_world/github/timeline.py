@@ -1,4 +1,4 @@
-"""The timeline of an issue or pull request, as `/issues/{n}/timeline` shows it, and its `/issues/{n}/events`.
+"""The timeline of an issue or pull request, as `/issues/{n}/timeline` shows it.
 
 Owns the shapes of the entries and their order. Refuses to decide what is recorded (the events do). The shapes differ
 as on the real service: a comment and a review look like themselves with an `event`, a commit has a `sha` and no id, a
@@ -62,13 +62,6 @@ def timeline(
                     entries.append((at_s, review.id + 1, _line_comments(origin, repo, review)))
     entries.sort(key=lambda entry: entry[:2])
     return [shown for _, _, shown in entries if shown.get("comments") != []]
-
-
-def issue_events(origin: str, hub: Hub, repo: Repository, number: int) -> list[Payload]:
-    """What was done to a thread, oldest first: without comments, reviews, commits and cross-references."""
-    done = [event for event in repo.events.get(number, ()) if event.kind != "cross-referenced"]
-    shown = [_event(origin, hub, repo, event) for event in sorted(done, key=lambda event: (event.at_s, event.id))]
-    return [payload for payload in shown if payload is not None]
 
 
 def is_visible(review: Review, viewer: str) -> bool:

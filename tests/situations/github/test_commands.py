@@ -89,7 +89,7 @@ def test_a_refreshed_item_costs_only_its_own_requests(house: GitHubHouse) -> Non
             f"{repo}/pulls/:n": 1,
             f"{repo}/issues/:n/comments": 1,
             f"{repo}/pulls/:n/comments": 1,
-            f"{repo}/issues/:n/events": 1,
+            f"{repo}/issues/:n/timeline": 1,
             f"{repo}/pulls/:n/files": 1,
             "POST /graphql": QUERIES,
         }

@@ -42,10 +42,10 @@ def test_an_issue_that_left_is_a_tombstone_with_nothing_below_it(both: GitHubHou
     assert live(both) == (2, 2, 6)
 
 
-def test_events_that_are_not_found_while_its_issue_answers_deletes_nothing(house: GitHubHouse) -> None:
+def test_a_timeline_that_is_not_found_while_its_issue_answers_deletes_nothing(house: GitHubHouse) -> None:
     begin(house)
     house.forge.edit_thread(REPO, 2, title="one more time")
-    house.world.faults.add("status", f"GET /repos/{REPO}/issues/2/events", 1, status=404)
+    house.world.faults.add("status", f"GET /repos/{REPO}/issues/2/timeline", 1, status=404)
     house.world.advance(60)
     house.run()
     assert house.world.faults.fired() == 1

@@ -15,7 +15,7 @@ from tidelore.sync.report import run_verdict
 from tidelore_world.faults import Kind
 
 LISTS = ("pulls", "issues", "issues/comments", "pulls/comments")
-CHILDREN = ("events", "files", "graphql")
+CHILDREN = ("timeline", "files", "graphql")
 OTHER_FAULTS: tuple[Kind, ...] = ("timeout", "disconnect", "not_json")
 HOUR = 3600
 
@@ -73,7 +73,7 @@ def test_an_unreadable_item_is_quarantined_alone_and_released_when_it_can_be_rea
     assert both.differences() == []
 
 
-@pytest.mark.parametrize("route", [*LISTS, "events", "files"])
+@pytest.mark.parametrize("route", [*LISTS, "timeline", "files"])
 @pytest.mark.parametrize(
     "shape", ["no_id", *(pytest.param(kind, marks=pytest.mark.deep) for kind in ("null", "string"))]
 )

@@ -35,7 +35,7 @@ from tidelore.sources.github.payloads import Issue, PullPage, Repository
 from tidelore.sources.github.surfaces import PagedList
 from tidelore.sources.github.transform import (
     read_changed_file,
-    read_issue_event,
+    read_timeline_entry,
     transform_issue,
     transform_merge_request,
     transform_repository,
@@ -228,13 +228,10 @@ class ChildList(Generic[C]):
         return items, rejected
 
 
-def issue_events(client: GitHubClient, repo_id: int, number: int, per_page: int) -> ChildList[EventRecord]:
-    """Return the state, label and milestone events of one issue or pull request, oldest first.
-
-    The timeline has them too, but also every comment, review and commit.
-    """
-    address = f"{repo_path(repo_id)}/issues/{number}/events"
-    return ChildList(client, address, "issues/one/events", read_issue_event, per_page)
+def timeline(client: GitHubClient, repo_id: int, number: int, per_page: int) -> ChildList[EventRecord]:
+    """Return the state, label and milestone events of one issue or pull request, oldest first."""
+    address = f"{repo_path(repo_id)}/issues/{number}/timeline"
+    return ChildList(client, address, "issues/timeline", read_timeline_entry, per_page)
 
 
 def files(client: GitHubClient, repo_id: int, number: int, per_page: int) -> ChildList[FileChangeRecord]:

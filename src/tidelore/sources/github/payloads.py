@@ -165,15 +165,15 @@ class Issue(Struct, frozen=True):
     assignees: tuple[User, ...] | None = None
 
 
-class IssueEventKind(Struct, frozen=True):
-    """Which kind an event is, and whether it has an id."""
+class TimelineKind(Struct, frozen=True):
+    """Which kind an entry of a timeline is, and whether it has an id."""
 
     event: str | None = None
     id: Raw = Raw(b"null")
 
 
-class IssueEvent(Struct, frozen=True):
-    """Something that was done to an issue or pull request."""
+class TimelineEvent(Struct, frozen=True):
+    """An issue event in a timeline."""
 
     id: Number
     event: str

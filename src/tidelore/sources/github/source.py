@@ -235,7 +235,7 @@ class GitHubSource:
             by_rest = ThreadComments(self.reviews(remote_id, number))
             return [BatchedReviews(self._batches, parent.node_id, by_rest)]
         if kind == "resource_events":
-            return [self.issue_events(remote_id, number)]
+            return [self.timeline(remote_id, number)]
         if kind == "diffs":
             return [self.files(remote_id, number)]
         return [BatchedList(self._batches, kind, parent.node_id)]
@@ -291,9 +291,9 @@ class GitHubSource:
         size = per_page or self._per_page
         return forge_lists.pull_list(self._client, repo_id, size, by_creation=by_creation, backfill=backfill)
 
-    def issue_events(self, repo_id: int, number: int) -> Pages[EventRecord]:
+    def timeline(self, repo_id: int, number: int) -> Pages[EventRecord]:
         """Return the state, label and milestone events of one issue or pull request."""
-        return forge_lists.issue_events(self._client, repo_id, number, self._per_page)
+        return forge_lists.timeline(self._client, repo_id, number, self._per_page)
 
     def files(self, repo_id: int, number: int) -> Pages[FileChangeRecord]:
         """Return the files that one pull request changes, at most 3,000."""

@@ -30,13 +30,13 @@ from tidelore.sources.github.payloads import (
     ChangedFile,
     Comment,
     Issue,
-    IssueEvent,
-    IssueEventKind,
     Milestone,
     PullPage,
     Repository,
     Review,
     ReviewComment,
+    TimelineEvent,
+    TimelineKind,
     User,
 )
 from tidelore.sources.items import instant, optional_instant
@@ -48,7 +48,7 @@ _FAMILIES = {
     **dict.fromkeys(("labeled", "unlabeled"), "label"),
     **dict.fromkeys(("milestoned", "demilestoned"), "milestone"),
 }
-"""The kinds of events that are stored, with the group of events that each belongs to."""
+"""The kinds of timeline entries that are stored, with the group of events that each belongs to."""
 _ACTIONS = {"labeled": "add", "milestoned": "add", "unlabeled": "remove", "demilestoned": "remove"}
 _GHOST = "ghost"
 """The account that GitHub shows as the author of comments of deleted accounts."""
@@ -213,23 +213,23 @@ def transform_merge_request(payload: PullPage) -> MergeRequestRecord:
     )
 
 
-_event_kind = msgspec.json.Decoder(IssueEventKind)
-_issue_event = msgspec.json.Decoder(IssueEvent)
+_timeline_kind = msgspec.json.Decoder(TimelineKind)
+_timeline_event = msgspec.json.Decoder(TimelineEvent)
 _changed_file = msgspec.json.Decoder(ChangedFile)
 
 
-def read_issue_event(payload: bytes) -> Item[EventRecord] | None:
-    """Parse one event; None for one without an id or of a kind that is not stored."""
-    kind = _event_kind.decode(payload)
+def read_timeline_entry(payload: bytes) -> Item[EventRecord] | None:
+    """Parse one entry of a timeline; None for one without an id or of a kind that is not stored."""
+    kind = _timeline_kind.decode(payload)
     family = _FAMILIES.get(kind.event or "")
     if family is None or bytes(kind.id) == b"null":
         return None
-    record = _event_record(family, _issue_event.decode(payload))
+    record = _event_record(family, _timeline_event.decode(payload))
     version = Version(f"{family}:{record.remote_id}", record.created_at, digest(msgspec.json.encode(record)))
     return Item(version, record.created_at, payload, record)
 
 
-def _event_record(family: str, event: IssueEvent) -> EventRecord:
+def _event_record(family: str, event: TimelineEvent) -> EventRecord:
     who, at = author(event.actor), instant("created_at", event.created_at)
     if family == "state":
         return StateEventRecord(event.id, who, event.event, event.commit_id, None, at)

@@ -26,7 +26,7 @@ from tidelore.engine.ports import ListRequest
 from tidelore.http.limits import UNKNOWN, read_budget
 from tidelore.sources.github import forge_lists
 from tidelore.sources.github.surfaces import resized
-from tidelore.sources.github.transform import read_changed_file, read_issue_event
+from tidelore.sources.github.transform import read_changed_file, read_timeline_entry
 
 CURSOR = "Y3Vyc29yOnYyOpLPAAABlY-K-wjOrd6C4Q=="
 ISSUE: dict[str, Any] = {
@@ -77,7 +77,7 @@ def merge_request(payload: dict[str, Any]) -> MergeRequestRecord:
 
 
 def entry(**changes: Any) -> Any:
-    found = read_issue_event(json.dumps(EVENT | changes).encode())
+    found = read_timeline_entry(json.dumps(EVENT | changes).encode())
     return None if found is None else found.record
 
 
@@ -174,13 +174,13 @@ def test_an_issue_event_becomes_an_event_of_its_kind(event: str, more: dict[str,
     ],
 )
 def test_entries_of_other_kinds_and_without_an_id_are_passed_over(payload: dict[str, Any]) -> None:
-    assert read_issue_event(json.dumps(payload).encode()) is None
+    assert read_timeline_entry(json.dumps(payload).encode()) is None
 
 
 @pytest.mark.parametrize("bad", [None, "text", EVENT | {"created_at": "soon"}, EVENT | {"id": "x"}, {"event": 3}])
 def test_an_event_that_cannot_be_parsed_is_rejected_alone(bad: Any) -> None:
     body = json.dumps([bad, EVENT]).encode()
-    page, _ = with_list(first, answer(body=body), build=lambda c: forge_lists.issue_events(c, 42, 3, 100))
+    page, _ = with_list(first, answer(body=body), build=lambda c: forge_lists.timeline(c, 42, 3, 100))
     assert len(page.items) == len(page.rejected) == 1
 
 
@@ -221,7 +221,7 @@ def test_a_changed_file_keeps_both_paths(status: str, previous: str | None, expe
             "/repositories/42/pulls",
             {"state": "all", "sort": "updated", "direction": "desc", "per_page": "30"},
         ),
-        (lambda c: forge_lists.issue_events(c, 42, 3, 50), "/repositories/42/issues/3/events", {"per_page": "50"}),
+        (lambda c: forge_lists.timeline(c, 42, 3, 50), "/repositories/42/issues/3/timeline", {"per_page": "50"}),
         (lambda c: forge_lists.files(c, 42, 3, 50), "/repositories/42/pulls/3/files", {"per_page": "50"}),
     ],
 )
