@@ -182,7 +182,8 @@ class InboxScreen(ReplyingScreen):
         if row is None or actions is None:
             return
         self.notify(f"Fetching {row.reference} …", markup=False, timeout=2)
-        self.run_worker(self._act(lambda: actions.refresh(row)), group="act", exit_on_error=False)
+        work = self._act(lambda: actions.refresh(row), f"fetch {row.reference}", reads=True)
+        self.run_worker(work, group="act", exit_on_error=False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hide what changes the copy where that is not possible."""
