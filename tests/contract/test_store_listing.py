@@ -97,3 +97,13 @@ def test_deleted_items_are_listed_only_on_request(database: Database) -> None:
     buried = list_parents(database, ISSUES, ListFilter(deleted=True))
     assert [item.iid for item in alive.items] == [2]
     assert [(item.iid, item.deleted_at) for item in buried.items] == [(1, CREATED + 99)]
+
+
+def test_the_total_of_a_state_leaves_out_deleted_items(database: Database) -> None:
+    project = add_project(database)
+    keep(database, project, ISSUES, [issue(1), issue(2), issue(3, state="closed")])
+    keep(database, project, ISSUES, [], gone=[1])
+    assert list_parents(database, ISSUES, ListFilter(state="opened")).total == 1
+    assert list_parents(database, ISSUES, ListFilter(state="opened", deleted=True)).total == 1
+    assert list_parents(database, ISSUES, ListFilter(state="opened", author="nobody")).total == 0
+    assert list_parents(database, MERGE_REQUESTS, ListFilter(state="opened")).total == 0

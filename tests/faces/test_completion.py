@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import pty
+import shutil
 import subprocess
+import sys
+import time
 
 import pytest
 from tests.faces.desk import COMMAND, CONSOLE, LEDGER, Desk
@@ -54,3 +58,54 @@ def test_without_a_database_nothing_is_suggested_and_none_is_created(desk: Desk)
     assert suggest_references(app, ("issue",), "1") == []
     assert suggest_names(app, "label", "") == []
     assert not desk.db.exists()
+
+
+def _installed(desk: Desk, shell: str) -> dict[str, str]:
+    """Return the environment of a shell in which `lore` is a command; skip where the shell is not installed."""
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed: `apt-get install {shell}`")
+    with desk.world.lock:
+        desk.world.gitlab.edit_issue(LEDGER, 2, labels=["bug", "breaking"])
+    desk.ingested()
+    program = desk.folder / "bin" / "lore"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -c "from tidelore.cli.entry import run; run()" "$@"\n')
+    program.chmod(0o755)
+    path = f"{program.parent}:{os.environ['PATH']}"
+    return os.environ | {"PATH": path, "LORE_DB": str(desk.db), "LORE_CONFIG": str(desk.config), "TERM": "xterm"}
+
+
+@pytest.mark.deep
+def test_fish_completes_commands_and_labels_with_the_printed_script(desk: Desk) -> None:
+    environ = _installed(desk, "fish") | {"HOME": str(desk.folder)}
+    script = 'lore completions fish | source; complete -C "lore thr"; complete -C "lore list issues --label b"'
+    done = subprocess.run(["fish", "-c", script], capture_output=True, text=True, env=environ, timeout=120, check=True)
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["threads", "breaking", "bug"]
+
+
+@pytest.mark.deep
+def test_zsh_completes_commands_and_labels_with_the_printed_script(desk: Desk) -> None:
+    environ = _installed(desk, "zsh")
+    (desk.folder / ".zshrc").write_text(
+        'PS1=ready; autoload -Uz compinit; compinit -u; eval "$(lore completions zsh)"\n'
+    )
+    pid, terminal = pty.fork()
+    if pid == 0:  # pragma: no cover - the child is another program
+        os.execvpe("zsh", ["zsh", "-i"], environ | {"ZDOTDIR": str(desk.folder), "HOME": str(desk.folder)})
+    try:
+        _read_until(terminal, b"ready")
+        os.write(terminal, b"lore thr\t")
+        _read_until(terminal, b"eads")
+        os.write(terminal, b"\x15lore list issues --label b\t\t")
+        _read_until(terminal, b"breaking")
+    finally:
+        os.close(terminal)
+        os.waitpid(pid, 0)
+
+
+def _read_until(terminal: int, wanted: bytes, seconds: float = 60) -> None:
+    """Read from a terminal until it shows a text."""
+    seen, until = b"", time.monotonic() + seconds
+    while wanted not in seen:
+        assert time.monotonic() < until, seen
+        seen += os.read(terminal, 65_536)

@@ -7,9 +7,9 @@ Search uses keywords, and embeddings only if the model runs in this process: typ
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -43,7 +43,7 @@ from tidelore.app.showing import (
 from tidelore.app.status import JobEntry, ShownRun, job_entry, shown_run
 from tidelore.app.wiring import App
 from tidelore.app.writing.targets import find_target, place_of
-from tidelore.core.errors import LockHeld, NotFound, RemoteError, TideloreError, UserError
+from tidelore.core.errors import Cancelled, LockHeld, NotFound, RemoteError, TideloreError, UserError
 from tidelore.core.references import (
     KINDS,
     parse_post_reference,
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from tidelore.store.database.port import Transaction
 
 
+T = TypeVar("T")
 PHASES = ledger.PHASES
 """The phases of a run, in their order."""
 STOP_SECONDS = 4.0
@@ -92,8 +93,29 @@ READING_ROWS = 200
 """The most rows of a reading list."""
 
 
+class ConsoleService(Protocol):
+    """The service that a console runs, in a thread or in a separate process."""
+
+    error: TideloreError | None
+
+    @property
+    def running(self) -> bool: ...
+
+    @property
+    def elsewhere(self) -> bool: ...
+
+    def start(self) -> None: ...
+
+    def run_now(self, names: Iterable[str]) -> None: ...
+
+    def stop(self) -> None: ...
+
+
 class ServiceThread:
-    """The service in a thread with a separate event loop; `error` is set if it ended without a stop request."""
+    """The service in a thread with a separate event loop; `error` is set if it ended without a stop request.
+
+    `on_end` is called in this thread when it has ended.
+    """
 
     def __init__(self, app: App, load: Callable[[], App] | None = None, config_file: str | None = None) -> None:
         # Shared with the App that `load` returns, so that `stop` ends the waits of all connections of the service.
@@ -104,6 +126,7 @@ class ServiceThread:
         self._control = Control()
         self._thread = threading.Thread(target=self._run, name="service", daemon=True)
         self.error: TideloreError | None = None
+        self.on_end: Callable[[], None] = lambda: None
 
     @property
     def running(self) -> bool:
@@ -152,6 +175,8 @@ class ServiceThread:
             self.error = TideloreError(
                 f"the service stopped unexpectedly: {error!r}", fix="check the log, then restart"
             )
+        finally:
+            self.on_end()
 
 
 class BarStatus(Struct, frozen=True):
@@ -489,39 +514,58 @@ def _when_shown(done: WriteAnswer) -> str:
 
 
 class ConsoleActions:
-    """The changes that a user can make on the screens."""
+    """The changes that a user can make on the screens, one after another in one thread."""
 
     def __init__(self, app: App) -> None:
         self._app = app
+        self._cancel_running: Callable[[], object] | None = None
+
+    def cancel(self) -> None:
+        """Cancel the requests of the running change; may be called from another thread."""
+        cancel = self._cancel_running
+        if cancel is not None:
+            # Its event loop may be closed already.
+            with suppress(RuntimeError):
+                cancel()
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        import asyncio
+
+        async def cancellable() -> T:
+            task, loop = asyncio.ensure_future(work), asyncio.get_running_loop()
+            self._cancel_running = lambda: loop.call_soon_threadsafe(task.cancel)
+            try:
+                return await task
+            finally:
+                self._cancel_running = None
+
+        try:
+            return asyncio.run(cancellable())
+        except asyncio.CancelledError:
+            raise Cancelled("cancelled, because the console was left", fix="repeat it if it is still needed") from None
 
     def unblock(self, pull: BoardPull) -> str:
         """Unblock a pull request; its current head is requested from the host."""
-        import asyncio
-
         from tidelore.app.feedback_tracking import unblock
 
-        row = asyncio.run(unblock(self._app, self._place(pull), pull.pr_number, None))
+        row = self._run(unblock(self._app, self._place(pull), pull.pr_number, None))
         return f"{row.repo_full_name}#{row.pr_number} is tracked again"
 
     def refresh(self, row: ReadingRow) -> str:
         """Fetch an item with its conversation from its host, and store it."""
-        import asyncio
-
         from tidelore.app.reading.refreshing import refresh_items
 
-        (done,) = asyncio.run(refresh_items(self._app, [row.reference])).items
+        (done,) = self._run(refresh_items(self._app, [row.reference])).items
         if done.error:
             raise RemoteError(f"{row.reference}: {done.error}", fix="try again later")
         return f"{row.reference}: {'nothing new' if done.outcome == 'unchanged' else 'refreshed'}"
 
     def reply(self, reference: str, body: str, *, refusals: int = 0) -> str:
         """Post a reply once: the same text in the same place is the same reply, unless the server refused it."""
-        import asyncio
-
         from tidelore.app.writing.replying import ReplyTo, reply_to
 
         key = f"console {refusals} {body}" if refusals else None
-        done, error = asyncio.run(reply_to(self._app, ReplyTo(reference=reference, body=body, token_key=key)))
+        done, error = self._run(reply_to(self._app, ReplyTo(reference=reference, body=body, token_key=key)))
         if error is not None:
             error.fix = f"press a to send it again{'; it is posted once' if error.retryable else ': the text is kept'}"
             raise error
@@ -529,11 +573,9 @@ class ConsoleActions:
 
     def resolve(self, row: ReadingRow, *, resolved: bool) -> str:
         """Resolve or reopen a thread; one that is in this state on its server is left alone."""
-        import asyncio
-
         from tidelore.app.writing.replying import ChangeState, change_state
 
-        done, error = asyncio.run(
+        done, error = self._run(
             change_state(self._app, ChangeState(reference=row.thread or row.reference, resolved=resolved))
         )
         if error is not None:
@@ -569,21 +611,19 @@ class ConsoleActions:
 
     def retry_run(self, run_id: int) -> str:
         """Retry the items that a surgical run left; sends requests to their hosts."""
-        import asyncio
-
         from tidelore.app.mirroring import surgical_sync
         from tidelore.sync.report import SurgicalReport
         from tidelore.sync.surgical_preflight import SurgicalFlags
 
         report = SurgicalReport()
-        asyncio.run(surgical_sync(self._app, (), SurgicalFlags(retry_failed=run_id), report, force=False))
+        self._run(surgical_sync(self._app, (), SurgicalFlags(retry_failed=run_id), report, force=False))
         if report.run_id is None:
             return f"run {run_id}: nothing to retry"
         failed = len(report.entity_failures)
         told = f", {failed} failed" if failed else ""
         return f"run {report.run_id}: {report.processed_count} of {report.requested_count} refreshed{told}"
 
-    def run_now(self, service: ServiceThread, jobs: Sequence[JobEntry]) -> str:
+    def run_now(self, service: ConsoleService, jobs: Sequence[JobEntry]) -> str:
         """Run jobs now. An account poll reads only due accounts, so all accounts are made due first."""
         from tidelore.app.service_jobs import BLUESKY
         from tidelore.store.mirror.accounts import followed_dids, make_due

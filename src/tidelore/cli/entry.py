@@ -70,16 +70,21 @@ def run() -> None:
         code = 0
     except OSError as error:
         _abandon_stdout()
-        sys.stderr.write(f"error: cannot write to stdout: {error.strerror}\n")
-        code = 1
+        _leave(1, f"error: cannot write to stdout: {error.strerror}\n")
     _leave(code)
 
 
-def _leave(code: int) -> None:
+def _leave(code: int, message: str = "") -> None:
     """Exit without tearing down the interpreter, which would take longer than a read-only command."""
-    if sys.stderr is not None:
-        sys.stderr.flush()
-    os._exit(code)
+    try:
+        if sys.stderr is not None:
+            sys.stderr.write(message)
+            sys.stderr.flush()
+    except OSError:
+        # The terminal is gone.
+        pass
+    finally:
+        os._exit(code)
 
 
 def _abandon_stdout() -> None:

@@ -289,7 +289,8 @@ class CompletionScript(Struct, frozen=True):
 def completions_command(shell: str) -> Output:
     """Print a shell completion script.
 
-    For bash, add this line to ~/.bashrc: eval "$(lore completions bash)"
+    For bash, add this line to ~/.bashrc: eval "$(lore completions bash)". For zsh, the same with zsh to ~/.zshrc, after
+    compinit. For fish: lore completions fish > ~/.config/fish/completions/lore.fish
     """
 
     from click.shell_completion import get_completion_class

@@ -128,7 +128,7 @@ def console_command(ctx: click.Context, theme: str) -> Output:
         config_file=config_path(invocation.choices.config, os.environ),
         theme=theme,
         color=invocation.choices.color,
-        on_leaving=lambda: click.echo("Stopping the service …", err=True),
+        tell=lambda text: click.echo(text, err=True),
     )
     return Output(None, error=error)
 

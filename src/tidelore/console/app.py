@@ -7,14 +7,15 @@ actions.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import constants
 from textual.app import App as TextualApp
@@ -25,9 +26,11 @@ from textual.filter import LineFilter, NoColor
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from tidelore.app.console import ConsoleActions, ServiceThread
+from tidelore.app.console import ConsoleActions, ConsoleService, ServiceThread
+from tidelore.app.service_process import ServiceProcess
 from tidelore.console.accounts import AccountsScreen
 from tidelore.console.backend import Backend
+from tidelore.console.driver import TerminalDriver
 from tidelore.console.feedback import FeedbackScreen
 from tidelore.console.inbox import InboxScreen
 from tidelore.console.log import Logbook, LogScreen
@@ -38,7 +41,6 @@ from tidelore.console.search import SearchScreen
 from tidelore.console.style import DARK, LIGHT, THEMES, choose_theme, fields, is_colourless
 from tidelore.console.table import RowTable
 from tidelore.core.errors import TideloreError
-from tidelore.core.signals import heard
 
 if TYPE_CHECKING:
     from tidelore.app.wiring import App
@@ -90,6 +92,8 @@ SCREENS: dict[str, type[ConsoleScreen]] = {
     "log": LogScreen,
 }
 REFRESH_SECONDS = 2.0
+SETTLED_SECONDS = 5.0
+"""When everything that lives as long as the console has been loaded."""
 TURN_SECONDS = 0.001
 ESCAPE_SECONDS = 0.05
 """How long to wait after Escape for the rest of another key, unless ESCDELAY says otherwise."""
@@ -122,8 +126,8 @@ class ConsoleApp(TextualApp[None]):
         self._first = first
         self._colourless = colourless
         self._signals = signals
-        self._hearing = ExitStack()
-        super().__init__()
+        self._handlers: dict[int, Any] = {}
+        super().__init__(driver_class=TerminalDriver)
         self.backend = backend
         for one in THEMES:
             self.register_theme(one)
@@ -145,13 +149,22 @@ class ConsoleApp(TextualApp[None]):
     def on_mount(self) -> None:
         self.switch_mode(self._first)
         self.set_interval(REFRESH_SECONDS, self._beat)
-        self._hearing.enter_context(heard(dict.fromkeys(self._signals, self.exit)))
+        # The collector would look through all modules and styles again and again, some 75 ms each time.
+        self.set_timer(SETTLED_SECONDS, gc.freeze)
+        # Not by the event loop, which may be waiting for a terminal that takes no output.
+        self._handlers = {number: signal.signal(number, self._leave) for number in self._signals}
         if self.backend.service is not None:
             # After the first paint, because loading the service would delay it.
             self.call_after_refresh(self.backend.service.start)
 
     def on_unmount(self) -> None:
-        self._hearing.close()
+        gc.unfreeze()
+        for number, handler in self._handlers.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    def _leave(self, *_signal: object) -> None:
+        if isinstance(self._driver, TerminalDriver):
+            self._driver.leave()
 
     def action_go(self, place: str) -> None:
         """Go to another screen."""
@@ -188,19 +201,31 @@ def run_console(
     config_file: str | None,
     theme: str,
     color: bool,
-    on_leaving: Callable[[], None] = lambda: None,
+    tell: Callable[[str], None] = lambda _text: None,
+    threaded: bool = False,
 ) -> TideloreError | None:
-    """Run the service in a thread with the console; return the error if the service ended before the console.
+    """Run the service in a separate process with the console; return the error if it ended before the console.
 
-    `on_leaving` is called when the screen is closed and the service is still stopping.
+    `tell` gets what the user should know when the screen is closed and something is not finished yet. `threaded`: run
+    the service in a thread, because this program has threads already and must not be forked.
     """
+
+    def tell_safely(text: str) -> None:
+        # The terminal may be gone.
+        with suppress(OSError):
+            tell(text)
+
     with _logged(app) as logbook:
-        service = ServiceThread(app, load, config_file)
+        service: ConsoleService
+        if threaded:
+            service = ServiceThread(app, load, config_file)
+        else:
+            service = ServiceProcess(app, load, config_file, logbook.handle)
         try:
-            _show(Backend(app, logbook, service, ConsoleActions(app)), theme, color=color)
+            _show(Backend(app, logbook, service, ConsoleActions(app)), theme, color=color, tell=tell_safely)
         finally:
             if service.running:
-                on_leaving()
+                tell_safely("Stopping the service …")
             service.stop()
         return None if service.elsewhere else service.error
 
@@ -210,7 +235,14 @@ def run_top(app: App, *, theme: str, color: bool) -> None:
     _show(Backend(app, Logbook()), theme, color=color, first="overview")
 
 
-def _show(backend: Backend, theme: str, *, color: bool, first: str = "inbox") -> None:
+def _show(
+    backend: Backend,
+    theme: str,
+    *,
+    color: bool,
+    first: str = "inbox",
+    tell: Callable[[str], None] = lambda _text: None,
+) -> None:
     console = ConsoleApp(
         backend,
         theme=choose_theme(theme, os.environ),
@@ -222,7 +254,7 @@ def _show(backend: Backend, theme: str, *, color: bool, first: str = "inbox") ->
         try:
             console.run()
         finally:
-            backend.close()
+            backend.close(tell)
 
 
 @contextmanager

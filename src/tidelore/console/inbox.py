@@ -6,7 +6,8 @@ thread, so that no key waits for it; a thread that is no longer selected is not 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable
 from typing import ClassVar
 
 from rich.text import Text
@@ -22,7 +23,7 @@ from tidelore.console.backend import Backend
 from tidelore.console.replying import ReplyingScreen
 from tidelore.console.screen import filter_line
 from tidelore.console.search import thread_text
-from tidelore.console.style import age, clean_text
+from tidelore.console.style import age, clean_text, short_names
 from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
 from tidelore.core.errors import TideloreError
 from tidelore.core.text import harmless
@@ -99,7 +100,8 @@ class InboxScreen(ReplyingScreen):
         table = self.query_one("#rows", RowTable)
         table.empty = found.notice or _EMPTY.get(name, "Nothing is stored yet; `lore sync` fetches it.")
         short = short_names([row.reference for row in found.rows])
-        table.set_lines([_line(row, short[row.reference], now_ms) for row in found.rows])
+        times = Counter(row.reference for row in found.rows)
+        table.set_lines([_line(row, short[row.reference], now_ms, times[row.reference] > 1) for row in found.rows])
         shown = f"{len(found.rows):,} of {found.total:,}" if found.total > len(found.rows) else f"{found.total:,}"
         table.border_title = f"{READING_LISTS[name]} · {shown}"
         if changed:
@@ -182,7 +184,8 @@ class InboxScreen(ReplyingScreen):
         if row is None or actions is None:
             return
         self.notify(f"Fetching {row.reference} …", markup=False, timeout=2)
-        self.run_worker(self._act(lambda: actions.refresh(row)), group="act", exit_on_error=False)
+        work = self._act(lambda: actions.refresh(row), f"fetch {row.reference}", reads=True)
+        self.run_worker(work, group="act", exit_on_error=False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hide what changes the copy where that is not possible."""
@@ -219,29 +222,12 @@ def _opening(row: ReadingRow) -> Text:
     return text
 
 
-def short_names(references: Sequence[str]) -> dict[str, str]:
-    """Return short names of references: as few of the last parts of a project's path as tell the projects apart."""
-    projects: dict[str, str] = {}
-    for reference in references:
-        if not reference.startswith("at://"):
-            projects[reference] = reference.rstrip("0123456789").rstrip("#!")
-    known = {project: project.split("/") for project in projects.values()}
-    parts = 1
-    while len({tuple(path[-parts:]) for path in known.values()}) < len(known):
-        parts += 1
-    shorter = {project: "/".join(path[-parts:]) for project, path in known.items()}
-    return {
-        reference: reference.replace(projects[reference], shorter[projects[reference]], 1)
-        if reference in projects
-        else ""
-        for reference in references
-    }
-
-
-def _line(row: ReadingRow, name: str, now_ms: int) -> TableRow:
+def _line(row: ReadingRow, name: str, now_ms: int, one_of_several: bool) -> TableRow:  # noqa: FBT001
+    # The title alone would not tell several threads of an item apart.
+    told = row.text if one_of_several and row.text is not None else row.title
     cells = (
         Cell(clean_text(name or f"@{row.by}", 48), "strong"),
         Cell(age(row.at, now_ms), "", now_ms - row.at),
-        Cell(clean_text(row.title, 300)),
+        Cell(clean_text(told, 300)),
     )
     return TableRow(row.key, cells, row)

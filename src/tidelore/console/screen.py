@@ -253,13 +253,13 @@ class ConsoleScreen(Screen[None]):
         def answered(yes: bool | None) -> None:  # noqa: FBT001 - the result of the dialog
             if yes:
                 on_confirmed()
-                self.run_worker(self._act(act), group="act", exit_on_error=False)
+                self.run_worker(self._act(act, question.rstrip("?")), group="act", exit_on_error=False)
 
         self.app.push_screen(ConfirmScreen(question, consequence), answered)
 
-    async def _act(self, act: Any) -> None:
+    async def _act(self, act: Any, name: str, *, reads: bool = False) -> None:
         try:
-            self.notify(await self.backend.act(act), markup=False)
+            self.notify(await self.backend.act(act, name, reads=reads), markup=False)
         except TideloreError as error:
             self.tell_error(error)
         await self._reload()

@@ -33,7 +33,7 @@ from tidelore.app.showing import (
 from tidelore.console.backend import Backend
 from tidelore.console.replying import ReplyingScreen
 from tidelore.console.screen import KeyBar, filter_line
-from tidelore.console.style import age, clean_text, fields, timestamp
+from tidelore.console.style import age, clean_text, fields, short_names, timestamp
 from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
 from tidelore.core.errors import TideloreError
 from tidelore.core.markdown import markdown_block
@@ -65,7 +65,7 @@ def result_text(found: FoundThread) -> Text:
         text.append(harmless(found.snippet[begin:end]), "bold reverse")
         seen = end
     text.append(harmless(found.snippet[seen:]))
-    more = f" and {found.further:,} more places" if found.further else ""
+    more = f" and {found.further:,} more place{'s' if found.further > 1 else ''}" if found.further else ""
     text.append(f"\n\nin {_kind(found.found_in)}{more}\n", "dim")
     return text
 
@@ -372,7 +372,8 @@ class SearchScreen(ReplyingScreen):
     def _tell(self, found: SearchPage) -> None:
         table = self.query_one("#results", RowTable)
         table.empty = found.notice or "No results."
-        table.set_lines([_line(result, self.backend.now_ms) for result in found.items])
+        short = short_names([result.reference for result in found.items])
+        table.set_lines([_line(result, short[result.reference], self.backend.now_ms) for result in found.items])
         how = "by keyword and meaning" if found.mode == "hybrid" else "by keyword"
         notice = f" · {found.notice}" if found.notice and found.items else ""
         table.border_title = f"{found.total:,} found {how}{notice}".replace("[", "\\[")
@@ -393,8 +394,8 @@ class SearchScreen(ReplyingScreen):
         self.query_one("#detail", Static).update(whole)
 
 
-def _line(found: FoundThread, now_ms: int) -> TableRow:
-    name = found.reference if found.project else f"@{found.author or '?'}"
+def _line(found: FoundThread, short: str, now_ms: int) -> TableRow:
+    name = short if found.project else f"@{found.author or '?'}"
     told = found.title if found.project else found.snippet
     cells = (
         Cell(clean_text(name, 48), "strong"),

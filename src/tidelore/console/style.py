@@ -5,7 +5,7 @@ A tone is never the only sign of a state: the label states it too, for terminals
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import Any, Literal
 
@@ -159,4 +159,23 @@ def tones(app: App[Any]) -> dict[str, str]:
         "bad": f"bold {theme.error}",
         "dim": "dim",
         "strong": "bold",
+    }
+
+
+def short_names(references: Sequence[str]) -> dict[str, str]:
+    """Return short names of references: as few of the last parts of a project's path as tell the projects apart."""
+    projects: dict[str, str] = {}
+    for reference in references:
+        if not reference.startswith("at://"):
+            projects[reference] = reference.rstrip("0123456789").rstrip("#!")
+    known = {project: project.split("/") for project in projects.values()}
+    parts = 1
+    while len({tuple(path[-parts:]) for path in known.values()}) < len(known):
+        parts += 1
+    shorter = {project: "/".join(path[-parts:]) for project, path in known.items()}
+    return {
+        reference: reference.replace(projects[reference], shorter[projects[reference]], 1)
+        if reference in projects
+        else ""
+        for reference in references
     }

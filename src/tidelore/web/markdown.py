@@ -44,8 +44,10 @@ _ATTRIBUTES = {
 _CLASSES = {"remote-image", "image-name", "reference", "left", "center", "right"}
 _VOID = frozenset({"br", "hr", "img", "input", "area", "col", "embed", "link", "meta", "source", "track", "wbr"})
 _SILENT = frozenset({"script", "style", "textarea", "title", "iframe", "noscript", "template", "svg", "math"})
+ADDRESS = r"https?://[^\s<>\"'`]+[^\s<>\"'`.,;:!?)\]}]"
+"""A bare address in a text, without the punctuation after it."""
 _BARE = re.compile(
-    r"(?P<url>https?://[^\s<>\"'`]+[^\s<>\"'`.,;:!?)\]}])"
+    rf"(?P<url>{ADDRESS})"
     r"|(?<![\w/&#!.-])(?P<reference>(?:[\w.+~-]+(?:/[\w.+~-]+)+)?[#!][0-9]{1,9})(?![\w/-])"
 )
 _TASK = re.compile(r"\[([ xX])\]\s")

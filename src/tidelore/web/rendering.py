@@ -7,8 +7,10 @@ of the use-case in the envelope of robot mode, under the same address with `Acce
 from __future__ import annotations
 
 import logging
+import re
 import secrets
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -38,7 +40,7 @@ from tidelore.core.errors import (
 from tidelore.core.text import without_hidden
 from tidelore.web import addresses
 from tidelore.web.guard import COOKIE_SECONDS, Access, csrf_token
-from tidelore.web.markdown import render_markdown
+from tidelore.web.markdown import ADDRESS, MOST_LINKS, render_markdown
 
 STATIC = Path(__file__).parent / "static"
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -174,6 +176,8 @@ def _environment() -> Environment:
         "external": addresses.external,
         "number": lambda value: f"{value:,}",
         "highlighted": highlighted,
+        "linked": linked,
+        "with_code": with_code,
         "hue": hue,
         "quoted": lambda text: quote(str(text), safe=""),
         "plural": plural,
@@ -218,6 +222,25 @@ def highlighted(text: str, spans: Any) -> Markup:
         end = stop
     parts.append(escape(without_hidden(text[end:])))
     return Markup().join(parts)
+
+
+def linked(text: str) -> Markup:
+    """Return plain text whose addresses are links; nothing else of it becomes HTML."""
+    shown = without_hidden(text)
+    parts, end = [], 0
+    for found in islice(re.finditer(ADDRESS, shown), MOST_LINKS):
+        parts.append(escape(shown[end : found.start()]))
+        parts.append(Markup('<a href="{0}" rel="noopener noreferrer nofollow">{0}</a>').format(found[0]))
+        end = found.end()
+    return Markup().join([*parts, escape(shown[end:])])
+
+
+def with_code(text: str | None) -> Markup:
+    """Return one of our own messages, in which backticks mark commands and settings."""
+    pieces = re.split("`([^`]+)`", text or "")
+    return Markup().join(
+        Markup("<code>{}</code>").format(piece) if at % 2 else escape(piece) for at, piece in enumerate(pieces)
+    )
 
 
 def hue(text: str) -> int:

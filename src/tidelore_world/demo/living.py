@@ -259,7 +259,8 @@ def _show(stage: Stage, invocation: Invocation) -> Output:
             config_file=stage.config_file,
             theme="auto",
             color=invocation.choices.color,
-            on_leaving=lambda: click.echo("Stopping the service …", err=True),
+            tell=lambda text: click.echo(text, err=True),
+            threaded=True,
         )
     lines = [_lived(stage), "Stored in the local copy:", counted(stage.held()), "The temporary directory was removed."]
     return Output(None, lines, error)

@@ -11,10 +11,11 @@ from msgspec.structs import replace
 from tests.faces.console.copy_room import LEDGER
 from tests.faces.console.stage import Seat, watch
 
-from tidelore.app.console import ConsoleViews
+from tidelore.app.console import ConsoleViews, ReadingRow
 from tidelore.app.wiring import App
 from tidelore.console.backend import BackgroundReader
-from tidelore.console.inbox import short_names
+from tidelore.console.inbox import _line
+from tidelore.console.style import short_names
 
 
 def _with_login(app: App, login: str) -> App:
@@ -94,3 +95,11 @@ def test_references_are_shortened_as_far_as_they_tell_projects_apart() -> None:
     }
     assert short_names(["a/ledger#1", "b/c/ledger!2"]) == {"a/ledger#1": "a/ledger#1", "b/c/ledger!2": "c/ledger!2"}
     assert short_names(["at://did:plc:x/post/1"]) == {"at://did:plc:x/post/1": ""}
+
+
+def test_several_threads_of_one_item_are_told_apart_by_their_last_notes() -> None:
+    row = ReadingRow(
+        key="1", reference="a/b!4", title="Round once", state="opened", by="mira", at=0, text="@mira: Done."
+    )
+    assert [_line(row, "b!4", 0, several).cells[2].text for several in (False, True)] == ["Round once", "@mira: Done."]
+    assert _line(replace(row, text=None), "b!4", 0, one_of_several=True).cells[2].text == "Round once"
