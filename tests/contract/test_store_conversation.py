@@ -28,8 +28,8 @@ from tidelore.store.database.port import Database
 from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS
 from tidelore.store.mirror.projects import ProjectRow, save_project
 from tidelore.store.reading.conversations import Conversation, MergeRequestRow, read_conversation, resolve
+from tidelore.store.reading.counts import NoteCount, count_discussions, count_events, count_files, count_notes
 from tidelore.store.reading.lists import DiscussionCounts, ListFilter, list_parents
-from tidelore.store.reading.totals import NoteCount, count_discussions, count_events, count_files, count_notes
 
 SPOKEN = discussion("b", placed(20, "Why?", "src/a.py", 45), note(21, "Because."))
 RESOLVED = discussion(

@@ -19,8 +19,9 @@ from tidelore.engine.lease import acquire
 from tidelore.engine.ports import Batch, Page
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.page_writer import PageWriter
-from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS, count_by_state, count_deleted
+from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS
 from tidelore.store.mirror.quarantine import list_quarantine
+from tidelore.store.reading.counts import count_by_state, count_deleted
 from tidelore.store.work.leases import LeaseTable
 
 CURSOR = Cursor(watermark=Position(CREATED, 1))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import msgspec
 from msgspec import UNSET, Meta, Struct
@@ -86,14 +86,14 @@ class ChosenFields(dict[str, Any]):
         self.shape = shape
 
 
-class RobotForm(NamedTuple):
+class RobotForm(Struct, frozen=True):
     """An answer as JSON values, and the paths of the fields that hold other people's text."""
 
     value: Any
     untrusted: list[str]
 
 
-class _Field(NamedTuple):
+class _Field(Struct, frozen=True):
     untrusted: bool
     sha: bool
 

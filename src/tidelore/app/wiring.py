@@ -16,14 +16,13 @@ from tidelore.core.clock import Clock, SystemClock
 from tidelore.core.config import Config, Host
 from tidelore.core.config_file import database_address, load_config
 from tidelore.core.errors import Cancelled, RemoteError, TideloreError
-from tidelore.engine.crashpoint import Crashpoint, no_seam
 from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database, Limits, Patience
 from tidelore.store.work.runs import last_success_at
-from tidelore.store.work.service_records import paused_until, save_pause
 
 if TYPE_CHECKING:
+    from tidelore.engine.crashpoint import Crashpoint
     from tidelore.feedback.consumer import FeedbackConsumer
     from tidelore.feedback.report import RepoReport
     from tidelore.http.limits import RequestAllowance
@@ -47,6 +46,8 @@ class StoredPauses:
 
     def until(self, source: str) -> int | None:
         """Return until when a source must not be requested, or None; also None without a database."""
+        from tidelore.store.work.service_records import paused_until
+
         with suppress(TideloreError):
             database = self._open_store()
             try:
@@ -57,6 +58,8 @@ class StoredPauses:
 
     def keep(self, source: str, until_ms: int) -> None:
         """Store a pause; if that fails, this process still respects it."""
+        from tidelore.store.work.service_records import save_pause
+
         now = self._clock.now_ms()
         with suppress(TideloreError):
             database = self._open_store()
@@ -95,7 +98,7 @@ class App(Struct, frozen=True):
     environ: Mapping[str, str]
     db: str | None = None
     clock: Clock = SystemClock()
-    seam: Crashpoint = no_seam
+    seam: Crashpoint = lambda _seam: None
     transport: Transport | None = None
     patience_seconds: float = 300.0
     insists: bool = False

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from tidelore.app.listing import (
+from tidelore.app.reading.counting import (
     COUNTED,
     Counts,
     DiscussionCount,

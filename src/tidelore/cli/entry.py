@@ -15,14 +15,20 @@ from tidelore import __version__
 
 
 class _Postponed(ModuleType):
-    """A module that is imported when something of it is used."""
+    """A module that is imported when something of it is used, except what is given here."""
+
+    def __init__(self, name: str, **given: object) -> None:
+        super().__init__(name)
+        self.__dict__.update(given)
 
     def __getattr__(self, name: str) -> object:
-        if name == "cleandoc":
-            return _cleandoc
+        if name == "__path__":
+            # `from module import name` asks this first: is it a package?
+            raise AttributeError(name)
         if sys.modules.get(self.__name__) is self:
             del sys.modules[self.__name__]
-        return getattr(__import__(self.__name__), name)
+        __import__(self.__name__)
+        return getattr(sys.modules[self.__name__], name)
 
 
 def _cleandoc(text: str) -> str:
@@ -34,10 +40,25 @@ def _cleandoc(text: str) -> str:
     return cleaned
 
 
+def _untranslated(text: str, plural: str = "", number: int = 1) -> str:
+    """Return a text as it is: click has no translations, but looks for them each time."""
+    return text if number == 1 else plural
+
+
 def _postpone_imports() -> None:
-    """Keep libraries from importing what hardly any command uses; together this is a tenth of the start."""
-    # click uses it for help texts.
-    sys.modules.setdefault("inspect", _Postponed("inspect"))
+    """Keep libraries from importing what hardly any command uses; together this is a fifth of the start."""
+    postponed = (
+        # click uses these for help texts.
+        _Postponed("inspect", cleandoc=_cleandoc),
+        _Postponed("gettext", gettext=_untranslated, ngettext=_untranslated),
+        # msgspec uses these for JSON schemas.
+        _Postponed("textwrap"),
+        _Postponed("msgspec.inspect"),
+        # `uuid`, which msgspec imports, only asks for the name of the system.
+        _Postponed("platform", system=lambda: os.uname().sysname if hasattr(os, "uname") else ""),
+    )
+    for module in postponed:
+        sys.modules.setdefault(module.__name__, module)
     # msgspec prefers this to `typing`, which offers the same in every Python we support.
     if "typing_extensions" not in sys.modules:
         sys.modules["typing_extensions"] = None  # type: ignore[assignment]

@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_ESCAPES = re.compile(
+from tidelore.core.patterns import late_pattern
+
+_ESCAPES = late_pattern(
     r"""(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]                       # CSI: colours, cursor
       | (?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f]).*?(?:\x07|\x1b\\|\x9c|$)   # OSC, DCS and the like, to their end
       | \x1b[ -/]*[0-~]?                                       # the short ones
@@ -19,20 +21,20 @@ _ESCAPES = re.compile(
 )
 # Control characters except tab and line breaks; line separators; marks that change the text direction; zero-width
 # characters; tags, and variation selectors other than those of emoji.
-_HIDDEN = re.compile(
+_HIDDEN = late_pattern(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e"
     "\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 # Joiners are valid inside emoji and between letters of some scripts; only one variation selector may follow a
 # character.
-_MISPLACED = re.compile(
+_MISPLACED = late_pattern(
     "(?<![^\x00-\x7f\u200b-\u200f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f\u200b-\u200f])"
     "|(?<=[\ufe00-\ufe0f])[\ufe00-\ufe0f]"
 )
-_MARKER = re.compile(r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+|(?:>\s?)+)*")
-_FENCE = re.compile(r"\s*(?:>\s?)*(`{3,}|~{3,})")
-_KEPT = re.compile(r" {4}(?![-*+]\s|\d+[.)]\s)|\s*\|")
-_OWN_MARK = re.compile(r"\s*<!-- lore-action:[0-9a-f]{64} -->")
+_MARKER = late_pattern(r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+|(?:>\s?)+)*")
+_FENCE = late_pattern(r"\s*(?:>\s?)*(`{3,}|~{3,})")
+_KEPT = late_pattern(r" {4}(?![-*+]\s|\d+[.)]\s)|\s*\|")
+_OWN_MARK = late_pattern(r"\s*<!-- lore-action:[0-9a-f]{64} -->")
 _NARROWEST = 20
 
 

@@ -131,8 +131,8 @@ def structured(answer: Any) -> dict[str, Any]:
     rest, items = answer if isinstance(answer, tuple) else (answer, None)
     if items is not None:
         rest = {name: getattr(rest, name) for name in rest.__struct_fields__} | {"items": items}
-    data, untrusted = robot_form(rest)
-    return {**data, **({"untrusted": untrusted} if untrusted else {})}
+    form = robot_form(rest)
+    return {**form.value, **({"untrusted": form.untrusted} if form.untrusted else {})}
 
 
 async def _answer(tool: LoreTool, app: App, wanted: Any, context: ServerRequestContext[dict[str, Any]]) -> Any:

@@ -156,7 +156,7 @@ def _with_names(scores: Mapping[int, float], names: Sequence[Ranking], inside: S
     best = max(scores.values(), default=0.0)
     strengths = {row_id: max(score, 0.0) / best if best > 0 else 1.0 for row_id, score in scores.items()}
     words = Ranking("words", tuple(strengths), strengths=tuple(strengths.values()))
-    fused = [entry.id for entry in fuse([words, *names])]
+    fused = [entry.id for entry in fuse([words, *names])] if names else list(words.ids)
     strengths |= {row_id: 1.0 for ranking in names for row_id in ranking.ids}
     least = min([INSIDE, *strengths.values()])
     weaker = [row_id for row_id in inside if row_id not in strengths]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from msgspec import Struct
 
 from tidelore.core.errors import UserError
+from tidelore.core.patterns import late_pattern
 from tidelore.core.words import is_unspaced, parts_to_ask, split_scripts
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.projects import match_project
@@ -35,20 +36,20 @@ MOST_NAMES = 4
 LONGEST_TERM = 200
 _LONGEST_QUERY = 10_000
 
-_PIECE = re.compile(
+_PIECE = late_pattern(
     rf"""(?P<minus>-(?=[\w"]))?                  # only before something to leave out: `--flag` is a word
         (?:(?P<field>{"|".join(FIELDS)}):)?
         (?:"(?P<phrase>[^"]*)(?:"|$)|(?P<word>[^\s"]+))""",
     re.VERBOSE | re.IGNORECASE,
 )
 # Looks like a field; `std::vector`, `https://…` and `C:\\dir` do not.
-_FIELD_LIKE = re.compile(r"([A-Za-z][A-Za-z_-]*):(?=[^\s:/\\])")
-_UNREADABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
-_PART = re.compile(r"[^\W_]+")
+_FIELD_LIKE = late_pattern(r"([A-Za-z][A-Za-z_-]*):(?=[^\s:/\\])")
+_UNREADABLE = late_pattern("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
+_PART = late_pattern(r"[^\W_]+")
 _BORDER = ",;:.!?()[]{}<>'`*#@"
-_IDENTIFIER = re.compile(r"(?=.*[^\W\d_])(?:.*\w(?:::|[./_:])+\w|.*[a-z][A-Z])", re.DOTALL)
+_IDENTIFIER = late_pattern(r"(?=.*[^\W\d_])(?:.*\w(?:::|[./_:])+\w|.*[a-z][A-Z])", re.DOTALL)
 # The identifier index needs at least three consecutive characters.
-_FINDABLE = re.compile(r"[^%_]{3}")
+_FINDABLE = late_pattern(r"[^%_]{3}")
 
 
 class Query(Struct, frozen=True):

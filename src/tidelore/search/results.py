@@ -6,19 +6,19 @@ so a match by words in one document and by meaning in another count for the same
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence, Set
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tidelore.core.patterns import late_pattern
 from tidelore.core.references import sign_of
 from tidelore.core.text import without_hidden
 from tidelore.search.fuse import Fused, Ranking, fuse, stand_in
 from tidelore.store.reading.found_documents import DocumentRow, ThreadKey
 from tidelore.store.reading.fulltext import CLOSING, OPENING
 
-_MARKS = re.compile(f"([{OPENING}{CLOSING}])")
+_MARKS = late_pattern(f"([{OPENING}{CLOSING}])")
 _LONGEST_SNIPPET = 600
 _BEFORE_HIT = 200
 _NEXT_BEST = 4
@@ -99,31 +99,34 @@ def fuse_by_thread(
 
 
 def _raised(fused: Sequence[Fused], complete: Set[int], bonus: float) -> list[Fused]:
+    if not complete:
+        return list(fused)
     raised = [replace(entry, score=entry.score + bonus) if entry.id in complete else entry for entry in fused]
     return sorted(raised, key=lambda entry: -entry.score)
 
 
 def read_snippet(marked: str) -> Snippet:
     """Convert text with marked hits to a snippet: plain text on one line, and the positions of the hits."""
-    # Hidden characters are removed here, before positions are computed, so that the positions stay correct.
-    marked = "".join(part if part in (OPENING, CLOSING) else without_hidden(part) for part in _MARKS.split(marked))
     text = ""
     opened: int | None = None
     highlights: list[tuple[int, int]] = []
-    for mark in marked:
-        if mark == OPENING:
+    for part in _MARKS.split(marked):
+        if part == OPENING:
             opened = len(text)
-        elif mark == CLOSING:
+        elif part == CLOSING:
             end = len(text.rstrip())
             if opened is not None and opened < end:
                 highlights.append((opened, end))
             opened = None
-        elif not mark.isspace():
-            text += mark
-        elif text and not text.endswith(" "):
-            text += " "
-            # A hit begins at its first character, not at the space before it.
-            opened = len(text) if opened == len(text) - 1 else opened
+        elif part:
+            # Hidden characters are removed here, before positions are computed, so that the positions stay correct.
+            shown = without_hidden(part)
+            if shown[:1].isspace() and text and not text.endswith(" "):
+                # A hit begins at its first character, not at the space before it.
+                opened = len(text) + 1 if opened == len(text) else opened
+                text += " "
+            words = " ".join(shown.split())
+            text += f"{words} " if words and shown[-1].isspace() else words
     return _shortened(Snippet(text.rstrip(), tuple(highlights)))
 
 

@@ -37,14 +37,14 @@ def render_output(answer: Output, invocation: Invocation, command: str) -> int:
     """Print an answer and return the exit code."""
     choices = invocation.choices
     if choices.robot:
-        data, untrusted = robot_form(answer.data, full=choices.full)
+        form = robot_form(answer.data, full=choices.full)
         document: dict[str, Any] = {"ok": answer.error is None}
         if answer.error is not None:
             document["error"] = _clean_error(answer.error)
         meta = _meta(choices, command)
-        if untrusted:
-            meta["untrusted"] = untrusted
-        _print_json({**document, "data": data, "meta": meta})
+        if form.untrusted:
+            meta["untrusted"] = form.untrusted
+        _print_json({**document, "data": form.value, "meta": meta})
     else:
         if not (answer.paged and not choices.plain and _show_in_pager(answer.lines, choices)):
             for line in answer.lines:

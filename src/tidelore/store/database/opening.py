@@ -5,17 +5,16 @@ Imports only the driver that is needed.
 
 from __future__ import annotations
 
-import re
-
 from tidelore.core.errors import UserError
+from tidelore.core.patterns import late_pattern
 from tidelore.store.database.port import Database, Patience
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_SCHEME = late_pattern(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def open_database(address: str, *, create: bool = True, patience: Patience | None = None) -> Database:
     """Open a SQLite file or a postgresql:// URL."""
-    if _SCHEME.match(address) and not address.startswith(("postgresql://", "postgres://")):
+    if "://" in address and _SCHEME.match(address) and not address.startswith(("postgresql://", "postgres://")):
         # Do not repeat the address: it may contain a password.
         raise UserError("unsupported database address", fix="use a path, or the form postgresql://user@host/database")
     patience = patience or Patience()

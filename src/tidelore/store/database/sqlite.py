@@ -23,13 +23,14 @@ import apsw
 import msgspec
 
 from tidelore.core.errors import DatabaseUnusable, IntegrityError, NotFound, StorageFailed, TideloreError
+from tidelore.core.patterns import late_pattern
 from tidelore.store.database.port import SCHEMA_RECORD, Flush, Params, Patience, Row, foreign_database
 
 SIZES = (16, 4, 1)
 """The numbers of rows one statement may insert. Only a few sizes, so that prepared statements are reused."""
 
 _VALUES = " VALUES "
-_PIECE = re.compile(r"'(?:[^']|'')*'|(?<!:):(\w+)|[()]")
+_PIECE = late_pattern(r"'(?:[^']|'')*'|(?<!:):(\w+)|[()]")
 
 
 @lru_cache(maxsize=256)
@@ -80,6 +81,8 @@ CHECKPOINT_PAGES = 4_000
 """The size of the WAL (16 MB) at which it is copied into the file; each checkpoint costs a sync of both."""
 STATEMENTS = 256
 """The number of prepared statements to cache. Each execution takes a new slot and evicts the one in it."""
+TOKENIZER = ("porter", ["unicode61", "remove_diacritics", "2"])
+"""That of the word index (`documents_fts`)."""
 SNAPSHOT_MARK = 0x4C6F7265
 """The `application_id` of a snapshot ("Lore"): a file for reading only (`store/database/snapshot.py`)."""
 _WAL_ATTEMPTS = 20
@@ -100,6 +103,7 @@ class SqliteDatabase:
         self._translated = Translation(path, self._lock)
         self._gathered: dict[Flush, set[Row]] = {}
         self._after_commit: list[Callable[[], None]] = []
+        self._tokenizer: apsw.FTS5Tokenizer | None = None
         try:
             if not os.path.exists(path):
                 if not create:
@@ -237,6 +241,16 @@ class SqliteDatabase:
 
     def indexable(self, text: str) -> str:
         return text
+
+    def word_tokens(self, text: str) -> list[tuple[int, int, str]]:
+        """Return the words of a text as the word index has them: the first byte, the byte after the last, the token."""
+        with self._translated:
+            if self._tokenizer is None:
+                self._tokenizer = self._connection.fts5_tokenizer(*TOKENIZER)
+            found: list[Any] = self._tokenizer(
+                text.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_colocated=False
+            )
+        return found
 
     def script(self, sql: str) -> None:
         with self._translated:

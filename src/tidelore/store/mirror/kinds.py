@@ -83,3 +83,4 @@ MERGE_REQUEST = ParentKind(
     on_demand=(POSITIONS,),
 )
 PARENT_KINDS: Mapping[str, ParentKind] = MappingProxyType({kind.table: kind for kind in (ISSUE, MERGE_REQUEST)})
+EVENT_KINDS = ("state", "label", "milestone")

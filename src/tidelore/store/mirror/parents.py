@@ -216,26 +216,6 @@ def held_between(
     return {remote_id: str(iid) for remote_id, iid in rows}
 
 
-def count_by_state(database: Database, table: str, project_id: int | None) -> dict[str, int]:
-    """Return the number of live rows in each state."""
-    rows = database.read(
-        f"SELECT state, COUNT(*) FROM {table} WHERE deleted_at IS NULL"
-        " AND (CAST(:project_id AS BIGINT) IS NULL OR project_id = :project_id) GROUP BY state ORDER BY state",
-        {"project_id": project_id},
-    )
-    return dict(rows)
-
-
-def count_deleted(database: Database, table: str, project_id: int | None) -> int:
-    """Return the number of tombstones."""
-    rows = database.read(
-        f"SELECT COUNT(*) FROM {table} WHERE deleted_at IS NOT NULL"
-        " AND (CAST(:project_id AS BIGINT) IS NULL OR project_id = :project_id)",
-        {"project_id": project_id},
-    )
-    return int(rows[0][0])
-
-
 def live_payloads(database: Database, table: str, path: str) -> dict[int, bytes]:
     """Return the stored payload of every live row of a project. For comparisons; not for large projects."""
     rows = database.read(

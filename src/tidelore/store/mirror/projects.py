@@ -6,12 +6,16 @@ another one: `check_identity` refuses that one.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 
 from tidelore.core.errors import RepositoryReplaced
-from tidelore.core.model import ProjectRecord
 from tidelore.core.references import match_one
 from tidelore.store.database.port import Database, Transaction
+
+if TYPE_CHECKING:
+    from tidelore.core.model import ProjectRecord
 
 _FILED_BY_NAME = (
     "tracked_prs", "feedback_events", "action_tokens", "outbox", "operator_commands", "issue_comment_cursors",

@@ -13,6 +13,7 @@ from tidelore.core.errors import NotFound, UserError
 from tidelore.core.model import FileChangeRecord
 from tidelore.core.references import NOUNS, SIGNS, Kind, Reference, other_kind, sign_of, wrong_kind
 from tidelore.store.database.port import Database, Row
+from tidelore.store.mirror.kinds import EVENT_KINDS
 from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS, Family
 from tidelore.store.mirror.projects import ProjectRow, list_projects, match_project
 from tidelore.store.mirror.topics import TABLE as TOPICS
@@ -275,9 +276,6 @@ class Conversation(Struct, frozen=True, kw_only=True):
     closes: tuple[ClosedIssueRow, ...] = ()
     closed_by: tuple[ClosingRequestRow, ...] = ()
     files: tuple[FileChangeRecord, ...] = ()
-
-
-EVENT_KINDS = ("state", "label", "milestone")
 
 
 def read_conversation(database: Database, kind: Kind, parent_id: int) -> Conversation:

@@ -7,16 +7,19 @@ tsvector with GIN: `ts_rank` ignores how rare a word is, so each term's rank is 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import log
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tidelore.core.patterns import late_pattern
 from tidelore.core.words import is_unspaced, pairs_of, split_scripts
 from tidelore.store.database.port import Database, Row
+
+if TYPE_CHECKING:
+    from tidelore.store.database.sqlite import SqliteDatabase
 
 _PLACES = {"sqlite": "instr", "postgres": "strpos"}
 _LIKE = {"sqlite": "LIKE", "postgres": "ILIKE"}
@@ -182,9 +185,9 @@ class FullText(Protocol):
 
 # title, content, participants, labels, bigrams
 _SCORE = "bm25(documents_fts, 4.0, 1.0, 2.0, 4.0, 1.0)"
-_MARKED = "highlight(documents_fts, 1, :opening, :closing)"
-_INDEXED = re.compile(r"[^%_]{3}")
-_INDEXED_WORD = re.compile(r"[A-Za-z0-9]")
+_OPENED, _CLOSED = OPENING.encode(), CLOSING.encode()
+_INDEXED = late_pattern(r"[^%_]{3}")
+_INDEXED_WORD = late_pattern(r"[A-Za-z0-9]")
 _ALL = DocumentFilter()
 _SHORTLIST = 2_000
 """The number of best documents to check row by row; enough if the filter accepts one in forty."""
@@ -309,19 +312,15 @@ class SqliteFullText:
         return [row_id for (row_id,) in rows]
 
     def marked(self, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, str]:
-        if not terms:
-            return {}
+        # Not by `highlight`: it looks every term up in the index again for each document.
+        tokens_of = cast("SqliteDatabase", self._database).word_tokens
+        phrases = [(tuple(token for _, _, token in tokens_of(text)), cut) for text, cut in _phrases(terms)]
         rows = self._database.read(
-            f"SELECT rowid, {_MARKED} FROM documents_fts"
-            f" WHERE documents_fts MATCH :expression AND rowid {self._database.among('ids')}",
-            {
-                "expression": _any(terms),
-                "ids": self._database.integers(ids),
-                "opening": OPENING,
-                "closing": CLOSING,
-            },
+            f"SELECT id, content FROM documents WHERE id {self._database.among('ids')}",
+            {"ids": self._database.integers(ids if terms else ())},
         )
-        return dict(rows)
+        found = {row_id: mark_phrases(content, tokens_of(content), phrases) for row_id, content in rows}
+        return {row_id: text for row_id, text in found.items() if text is not None}
 
     def _conditions(
         self, wanted: DocumentFilter, excluded: Sequence[Term], *, by_index: bool
@@ -452,15 +451,44 @@ def _any(terms: Iterable[Term]) -> str:
 
 def _quoted(term: Term) -> str:
     """Return a term as an expression; unspaced runs as phrases of bigrams, a single character as their beginning."""
-    if not is_unspaced(term.text):
-        return _string(term.text)
-    parts = []
-    for part in split_scripts(term.text):
-        if not is_unspaced(part):
-            parts.append(_string(part))
-        else:
-            parts.append(_string(" ".join(pairs_of(part))) if len(part) > 1 else f"{_string(part)} *")
+    parts = [f"{_string(text)} *" if is_beginning else _string(text) for text, is_beginning in _phrases([term])]
     return parts[0] if len(parts) == 1 else f"({' AND '.join(parts)})"
+
+
+def _phrases(terms: Iterable[Term]) -> Iterator[tuple[str, bool]]:
+    """Yield the phrases of terms, and whether one is only the beginning of a word of the index."""
+    for term in terms:
+        for part in split_scripts(term.text) if is_unspaced(term.text) else (term.text,):
+            is_run = is_unspaced(part)
+            yield " ".join(pairs_of(part)) if is_run and len(part) > 1 else part, is_run and len(part) == 1
+
+
+def mark_phrases(
+    content: str, tokens: Sequence[tuple[int, int, str]], phrases: Sequence[tuple[tuple[str, ...], bool]]
+) -> str | None:
+    """Return a text with marked phrases, None without any; `tokens` are its words with their places in bytes."""
+    words = [token for _, _, token in tokens]
+    single = {phrase[0] for phrase, is_beginning in phrases if len(phrase) == 1 and not is_beginning}
+    found = [(at, at + 1) for at, word in enumerate(words) if word in single]
+    for phrase, is_beginning in phrases:
+        if is_beginning and phrase:
+            found += ((at, at + 1) for at, word in enumerate(words) if word.startswith(phrase[0]))
+        elif len(phrase) > 1:
+            ends = ((at, at + len(phrase)) for at, word in enumerate(words) if word == phrase[0])
+            found += ((at, end) for at, end in ends if tuple(words[at:end]) == phrase)
+    spans: list[tuple[int, int]] = []
+    for at, end in sorted(found):
+        if spans and at < spans[-1][1]:
+            # Phrases that overlap are marked as one.
+            spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
+        else:
+            spans.append((at, end))
+    data, pieces, done = content.encode(), [], 0
+    for at, end in spans:
+        start, stop = tokens[at][0], tokens[end - 1][1]
+        pieces += [data[done:start], _OPENED, data[start:stop], _CLOSED]
+        done = stop
+    return b"".join([*pieces, data[done:]]).decode() if spans else None
 
 
 def _string(text: str) -> str:

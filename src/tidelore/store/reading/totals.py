@@ -1,7 +1,6 @@
-"""Counts pending work, the accounts by state, and the children in the mirror.
+"""Counts pending work and the accounts by state.
 
-The status counts are read from indexes, so a view may request them every second. Children of a tombstone are not
-counted.
+The counts are read from indexes, so a view may request them every second.
 """
 
 from __future__ import annotations
@@ -10,12 +9,10 @@ from collections.abc import Collection, Mapping
 
 from msgspec import Struct
 
-from tidelore.core.references import Kind
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.accounts import SOURCE, SURFACES, count_accounts
 from tidelore.store.mirror.child_progress import IS_DUE
 from tidelore.store.mirror.kinds import PARENT_KINDS, ParentKind
-from tidelore.store.reading.conversations import EVENT_KINDS, FAMILIES
 from tidelore.store.work.action_tokens import OPEN
 from tidelore.store.work.events import OF_ENDED
 
@@ -136,62 +133,3 @@ def read_account_totals(database: Database, now_ms: int) -> AccountTotals:
         {"source": SOURCE, "feed": SURFACES["feed"]},
     )[0][0]
     return AccountTotals({state: int(count) for state, count in states.items()}, due, never, oldest, gaps)
-
-
-class NoteCount(Struct, frozen=True):
-    """The numbers of user notes, of system notes, and of all notes with a position in a diff."""
-
-    total: int = 0
-    system: int = 0
-    diff_notes: int = 0
-
-
-def count_discussions(database: Database, kind: Kind, project_id: int | None) -> int:
-    """Return how many discussions there are on issues, or on merge requests."""
-    return _count_children(database, "discussions", kind, project_id)
-
-
-def count_events(database: Database, kind: Kind, project_id: int | None) -> dict[str, int]:
-    """Return how many events there are of each kind."""
-    return {name: _count_children(database, f"resource_{name}_events", kind, project_id) for name in EVENT_KINDS}
-
-
-def count_notes(database: Database, kind: Kind, project_id: int | None) -> NoteCount:
-    """Return how many notes there are on issues, or on merge requests."""
-    family = FAMILIES[kind]
-    rows = database.read(
-        "SELECT COALESCE(SUM(1 - n.is_system), 0), COALESCE(SUM(n.is_system), 0), COALESCE(SUM(CASE WHEN"
-        " n.position_new_path IS NOT NULL OR n.position_old_path IS NOT NULL THEN 1 ELSE 0 END), 0)"
-        f" FROM notes n JOIN discussions d ON d.id = n.discussion_id JOIN {family.table} t"
-        f" ON t.id = d.{family.parent_column} WHERE t.deleted_at IS NULL{_narrowed(project_id)}",
-        _params(project_id),
-    )
-    return NoteCount(*map(int, rows[0]))
-
-
-def count_files(database: Database, project_id: int | None) -> int:
-    """Return how many files merge requests change at their current heads."""
-    rows = database.read(
-        "SELECT COUNT(*) FROM mr_file_changes f JOIN merge_requests t ON t.id = f.merge_request_id"
-        f" WHERE f.head_sha = COALESCE(t.head_sha, '') AND t.deleted_at IS NULL{_narrowed(project_id)}",
-        _params(project_id),
-    )
-    return int(rows[0][0])
-
-
-def _count_children(database: Database, table: str, kind: Kind, project_id: int | None) -> int:
-    family = FAMILIES[kind]
-    rows = database.read(
-        f"SELECT COUNT(*) FROM {table} c JOIN {family.table} t ON t.id = c.{family.parent_column}"
-        f" WHERE t.deleted_at IS NULL{_narrowed(project_id)}",
-        _params(project_id),
-    )
-    return int(rows[0][0])
-
-
-def _narrowed(project_id: int | None) -> str:
-    return "" if project_id is None else " AND t.project_id = :project_id"
-
-
-def _params(project_id: int | None) -> dict[str, int]:
-    return {} if project_id is None else {"project_id": project_id}
