@@ -83,7 +83,7 @@ class Berth:
         )
 
     def held(self) -> dict[str, bytes]:
-        return DISCUSSIONS.held(lambda sql, params: self.database.read(sql, params), self.kind, self.id)
+        return DISCUSSIONS.held(self.database.read, self.database, self.kind, self.id)
 
     def payloads(self, kind: str, remote_id: object) -> list[Any]:
         rows = self.rows(

@@ -188,9 +188,8 @@ def read(database: Database, project: ProjectRow, kind: str) -> None:
     """Count the children of one kind of pull request 12 as read."""
     ((row_id, updated_at),) = database.read("SELECT id, updated_at FROM merge_requests WHERE iid = 12")
     with database.transaction() as tx:
-        record_read(
-            tx, MERGE_REQUEST, kind, project.id, Parent(row_id, 12, updated_at, None, None), settled=True, now_ms=NOW
-        )
+        parent = Parent(row_id, 12, updated_at, None, None)
+        record_read(tx, MERGE_REQUEST, kind, project.id, [parent], settled=True, now_ms=NOW)
 
 
 def test_pausing_returns_whether_anything_changed(database: Database, tracked: TrackedPr) -> None:

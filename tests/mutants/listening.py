@@ -144,41 +144,18 @@ STORED = (
         name="children-judged-after-the-commit",
         invariant=INTENTS,
         file="store/mirror/child_writer.py",
-        before='''                    changed += self._replace(tx, reading, now)
-                    stored.append(reading.children)
+        before="""            changed = self._replace(tx, stored, now) if stored else 0
+            for _ in readings:
                 self._seam(Seam.INSIDE_COMMIT)
-        for children in stored:
-            self.seen.update(self._family.tell(children.items))
-        return changed
-
-    def _replace(self, tx: Transaction, reading: ChildReading[ChildRecord], now_ms: int) -> int:
-        """Make the stored children of one parent those that were read; return how many changed."""
-        parent, items = reading.parent, reading.children.items
-        name, project = self._family.name, self._scope.project
-        changed = self._family.write(tx, Renewal(project, self._kind, parent.id, items, now_ms, self._pack))
-        if changed:
-            mark(tx, SOURCE_TYPES[self._kind.table], [parent.id], now_ms)
-            self._consume(tx, parent, items, now_ms)
-''',
-        after='''                    changed += self._replace(tx, reading, now)
-                    stored.append(reading.children)
+""",
+        after="""            consumer, self._consumer = self._consumer, None
+            changed = self._replace(tx, stored, now) if stored else 0
+            self._consumer = consumer
         with self._writing() as tx:
-            for reading in readings:
-                self._consume(tx, reading.parent, reading.children.items, now)
+            self._consume(tx, stored, now)
+            for _ in readings:
                 self._seam(Seam.INSIDE_COMMIT)
-        for children in stored:
-            self.seen.update(self._family.tell(children.items))
-        return changed
-
-    def _replace(self, tx: Transaction, reading: ChildReading[ChildRecord], now_ms: int) -> int:
-        """Make the stored children of one parent those that were read; return how many changed."""
-        parent, items = reading.parent, reading.children.items
-        name, project = self._family.name, self._scope.project
-        changed = self._family.write(tx, Renewal(project, self._kind, parent.id, items, now_ms, self._pack))
-        if changed:
-            mark(tx, SOURCE_TYPES[self._kind.table], [parent.id], now_ms)
-            pass
-''',
+""",
         test=f"{INGESTION}::test_a_failure_after_children_were_judged_rolls_back_rows_and_effects[sqlite]",
         why="The reviews count as read, and their events are lost.",
     ),

@@ -55,15 +55,13 @@ WHOLE = (
         invariant="children read whole",
         file="store/mirror/child_writer.py",
         before="""        with self._writing() as tx:
-            for reading in readings:
-                # A parent""",
+            # A parent""",
         after="""        with self._writing() as tx:
             for one in readings:
                 name = self._family.name
-                record_read(tx, self._kind, name, self._scope.project, one.parent, settled=one.settled, now_ms=now)
+                record_read(tx, self._kind, name, self._scope.project, [one.parent], settled=one.settled, now_ms=now)
         with self._writing() as tx:
-            for reading in readings:
-                # A parent""",
+            # A parent""",
         test="tests/crash/test_kill_matrix.py"
         "::test_a_run_killed_inside_a_commit_of_several_parents_leaves_each_parent_whole_or_absent[40]",
         why="A death between the two leaves parents that count as read, without children.",
@@ -201,8 +199,8 @@ DELETION = (
         name="vanished-thread-not-swept",
         invariant="deletion leaves nothing",
         file="store/mirror/children.py",
-        before="for remote_id, (row_id, _) in held.items() if remote_id not in seen}\n",
-        after="for remote_id, (row_id, _) in held.items() if remote_id not in seen and not row_id}\n",
+        before="    gone = find_gone(held, renewal.each())\n    changes",
+        after="    gone = find_gone({}, renewal.each())\n    changes",
         test=f"{_DELETED}[thread]",
         why="What was deleted on the forge would be read here for ever.",
     ),
@@ -330,8 +328,8 @@ PATHS_OF_DISCUSSIONS = (
         name="unknown-range-never-asked-for",
         invariant=TWO_PATHS,
         file="store/mirror/children.py",
-        before="    if is_partial:\n",
-        after="    if is_partial and not renewal.items:\n",
+        before="    if partial:\n",
+        after="    if partial and not renewal.children:\n",
         test=f"{PATHS}::test_line_ranges_follow_after_the_conversations_some_merge_requests_in_each_run",
         why="What GraphQL does not show would stay unknown for ever.",
     ),

@@ -9,7 +9,7 @@ limit allows; that is an error of this list only.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
-from typing import IO, Generic, TypeVar
+from typing import IO, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -138,9 +138,19 @@ class Spool(Collection[Item[C]], Generic[C]):
         return any(item == own for own in self)
 
 
-def in_chunks(items: Iterable[Item[C]]) -> Iterator[list[Item[C]]]:
+class HasPayload(Protocol):
+    """Something that was read from a server."""
+
+    @property
+    def payload(self) -> bytes: ...
+
+
+P = TypeVar("P", bound=HasPayload)
+
+
+def in_chunks(items: Iterable[P]) -> Iterator[list[P]]:
     """Split items into chunks of at most `CHUNK_BYTES` of payloads; a larger item gets a chunk to itself."""
-    chunk: list[Item[C]] = []
+    chunk: list[P] = []
     size = 0
     for item in items:
         if chunk and size + len(item.payload) > CHUNK_BYTES:

@@ -382,7 +382,9 @@ class ParentComparison(ListComparison[ListedRecord]):
         self, parent: Holding, kind: str, met: Mapping[str, bytes], rejected: Sequence[Rejected]
     ) -> None:
         self._scope.children += len(met) + len(rejected)
-        for verdict, key in compare(CHILDREN[kind].held(self._database.read, self._kind, parent.id), met):
+        for verdict, key in compare(
+            CHILDREN[kind].held(self._database.read, self._database, self._kind, parent.id), met
+        ):
             # A stored child that was not seen may be one that could not be parsed.
             if not (verdict == "extra" and rejected):
                 self._note(verdict, kind, parent.iid, key)

@@ -17,10 +17,12 @@ from typing import Any
 from tidelore.core.errors import DatabaseUnreachable, DatabaseUnusable, IntegrityError, StorageFailed, UserError
 from tidelore.core.extras import extra_missing
 from tidelore.store.database.port import BRIEF_SECONDS, Flush, Limits, Params, Patience, Row
+from tidelore.store.database.postgres_batch import LEAST_ROWS, batch_of, in_statements, types_of
 
 try:
     import psycopg
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
+    from psycopg.types.numeric import Int8Dumper
 except ImportError as missing:
     raise extra_missing("postgres", "a PostgreSQL database") from missing
 
@@ -40,6 +42,10 @@ _SET = "SELECT set_config(%(name)s, %(value)s, false)"
 _SET_ALL = (
     "SELECT set_config(name, setting, false)"
     " FROM unnest(%(names)s::text[], %(settings)s::text[]) AS wanted (name, setting)"
+)
+_COLUMNS = (
+    "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute"
+    " WHERE attrelid = to_regclass(:name) AND attnum > 0 AND NOT attisdropped"
 )
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
 
@@ -63,6 +69,7 @@ class PostgresDatabase:
         self._within = 0
         self._gathered: dict[Flush, set[Row]] = {}
         self._after_commit: list[Callable[[], None]] = []
+        self._columns: dict[str, dict[str, str]] = {}
         self._closed = False
         self._brief = False
         # Transactions of the writer thread and statements of the event loop's thread use one connection in turn.
@@ -176,11 +183,29 @@ class PostgresDatabase:
                 yield batch
 
     def execute_many(self, sql: str, rows: Iterable[Params]) -> None:
-        with self._translated(), self._connection.cursor() as cursor:
-            cursor.executemany(translated(sql), rows)
+        told = list(rows)
+        if told:
+            names = tuple(told[0])
+            self.execute_rows(sql, names, [tuple([row[name] for name in names]) for row in told])
 
     def execute_rows(self, sql: str, names: Sequence[str], rows: Iterable[Row]) -> None:
-        self.execute_many(sql, (dict(zip(names, row, strict=True)) for row in rows))
+        told = rows if isinstance(rows, list) else list(rows)
+        with self._translated():
+            batch = batch_of(sql) if len(told) >= LEAST_ROWS else None
+            types = types_of(batch, names, told, self._columns_of(batch.table)) if batch else None
+            if batch is None or types is None:
+                with self._connection.cursor() as cursor:
+                    cursor.executemany(translated(sql), [dict(zip(names, row, strict=True)) for row in told])
+                return
+            text = batch.text(types)
+            for part in in_statements(batch, names, told):
+                self._connection.execute(text, {"rows": part}, prepare=True)
+
+    def _columns_of(self, table: str) -> dict[str, str]:
+        """Return the columns of a table and their types."""
+        if table not in self._columns:
+            self._columns[table] = dict(self._run(_COLUMNS, {"name": table}))
+        return self._columns[table]
 
     def change(self, sql: str, params: Params | None = None) -> int:
         with self._translated():
@@ -288,6 +313,8 @@ def _connect(address: str, limits: Limits) -> psycopg.Connection[Row]:
     patient = PATIENCE | {"connect_timeout": min(PATIENCE["connect_timeout"], max(int(limits.connect), 2))}
     ours = {name: seconds for name, seconds in patient.items() if name not in said}
     connection = psycopg.connect(make_conninfo(address, **ours), autocommit=True)
+    # One type for all integers, not one for each size: a statement is prepared anew for other types.
+    connection.adapters.register_dumper(int, Int8Dumper)
     asked = str(said.get("options", ""))
     timeouts = {
         "lock_timeout": limits.lock,

@@ -216,19 +216,22 @@ def forget_parents(tx: Transaction, kind: ParentKind, project_id: int, parents: 
 
 
 def record_read(
-    tx: Transaction, kind: ParentKind, name: str, project_id: int, parent: Parent, *, settled: bool, now_ms: int
+    tx: Transaction,
+    kind: ParentKind,
+    name: str,
+    project_id: int,
+    parents: Iterable[Parent],
+    *,
+    settled: bool,
+    now_ms: int,
 ) -> None:
-    """Record that a parent's children were read for its version; only a settled read counts as synced."""
-    tx.execute(
+    """Record that the children of parents were read for their versions; only a settled read counts as synced."""
+    tx.execute_rows(
         f"UPDATE child_sync SET {'synced_for = :version, ' if settled else ''}fetched_for = :version,"
         " last_attempt_at = :now, attempts = 0, last_error = NULL WHERE project_id = :project_id"
         " AND parent_kind = :parent_kind AND kind = :kind AND parent_id = :parent_id",
-        {
-            **kind_params(kind, name, project_id),
-            "parent_id": parent.id,
-            "version": parent.updated_at,
-            "now": now_ms,
-        },
+        ("version", "now", "project_id", "parent_kind", "kind", "parent_id"),
+        [(parent.updated_at, now_ms, project_id, kind.table, name, parent.id) for parent in parents],
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Generic, TypeGuard, TypeVar
+from typing import Generic, NamedTuple, TypeGuard, TypeVar
 
 from msgspec import Struct
 
@@ -17,8 +17,8 @@ from tidelore.core.model import ChildRecord, CommentRecord, Item, R_co, Rejected
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.lease import Lease
 from tidelore.engine.ports import Parent
-from tidelore.engine.whole import ChildReading, Children, in_chunks
-from tidelore.store.database.port import Database, Params, Row, Transaction
+from tidelore.engine.whole import ChildReading, in_chunks
+from tidelore.store.database.port import Database, Lists, Params, Row, Transaction
 from tidelore.store.mirror.child_progress import (
     IS_DUE,
     clear_refusals,
@@ -36,9 +36,9 @@ from tidelore.store.mirror.child_progress import (
 )
 from tidelore.store.mirror.documents import SOURCE_TYPES, mark
 from tidelore.store.mirror.kinds import ISSUE, ParentKind
-from tidelore.store.mirror.parents import bury, is_buried
+from tidelore.store.mirror.parents import buried_among, bury
 from tidelore.store.mirror.payloads import Pack, packer
-from tidelore.store.mirror.quarantine import admit, release_scope
+from tidelore.store.mirror.quarantine import admit, release_scopes
 from tidelore.store.work.events import Consumer
 from tidelore.store.work.leases import writing
 
@@ -46,31 +46,49 @@ C = TypeVar("C")
 Read = Callable[[str, Params], list[Row]]
 
 
+class Child(NamedTuple, Generic[C]):
+    """A child, and the row id of its parent."""
+
+    parent_id: int
+    item: Item[C]
+
+    @property
+    def payload(self) -> bytes:
+        return self.item.payload
+
+
 class Renewal(Struct, Generic[R_co], frozen=True):
-    """The new children of one parent, which replace the stored ones."""
+    """The new children of some parents, by the parent's row id; they replace the stored ones."""
 
     project_id: int
     kind: ParentKind
-    parent_id: int
-    items: Collection[Item[R_co]]
+    children: Mapping[int, Collection[Item[R_co]]]
     now_ms: int
     pack: Pack
 
+    def each(self) -> Iterator[Child[R_co]]:
+        """Yield every child with its parent; large ones come from a file, so do this rarely."""
+        for parent_id, items in self.children.items():
+            for item in items:
+                yield Child(parent_id, item)
 
+
+Changes = Counter[int]
+"""How many children of each parent changed."""
 CommentsOf = Callable[[ChildRecord, Parent, ParentKind], Iterable[CommentRecord]]
 
 
 class ChildFamily(Struct, frozen=True):
     """One kind of children: the prefix of its columns, and the operations on its tables.
 
-    `write` makes the stored children of a parent exactly these and counts the changes; `held` returns the stored
+    `write` makes the stored children of each parent exactly these and counts the changes; `held` returns the stored
     children of a parent, each with its content hash; `tell` counts children by their display names; `comments` returns
     the comments in a child, if it has any.
     """
 
     name: str
-    write: Callable[[Transaction, Renewal[ChildRecord]], int]
-    held: Callable[[Read, ParentKind, int], dict[str, bytes]]
+    write: Callable[[Transaction, Renewal[ChildRecord]], Changes]
+    held: Callable[[Read, Lists, ParentKind, int], dict[str, bytes]]
     tell: Callable[[Collection[Item[ChildRecord]]], dict[str, int]]
     comments: CommentsOf | None = None
 
@@ -78,17 +96,16 @@ class ChildFamily(Struct, frozen=True):
 def child_family(
     name: str,
     record: type[C],
-    write: Callable[[Transaction, Renewal[C]], int],
-    held: Callable[[Read, ParentKind, int], dict[str, bytes]],
+    write: Callable[[Transaction, Renewal[C]], Changes],
+    held: Callable[[Read, Lists, ParentKind, int], dict[str, bytes]],
     tell: Callable[[Collection[Item[C]]], dict[str, int]],
     comments: CommentsOf | None = None,
 ) -> ChildFamily:
     """Describe a kind of children whose items all have the same record type; any other record raises TypeError."""
 
-    def write_children(tx: Transaction, renewal: Renewal[ChildRecord]) -> int:
-        items = _items_of(record, renewal.items)
-        own = Renewal(renewal.project_id, renewal.kind, renewal.parent_id, items, renewal.now_ms, renewal.pack)
-        return write(tx, own)
+    def write_children(tx: Transaction, renewal: Renewal[ChildRecord]) -> Changes:
+        children = {parent: _items_of(record, items) for parent, items in renewal.children.items()}
+        return write(tx, Renewal(renewal.project_id, renewal.kind, children, renewal.now_ms, renewal.pack))
 
     return ChildFamily(name, write_children, held, lambda items: tell(_items_of(record, items)), comments)
 
@@ -154,42 +171,55 @@ class ChildWriter:
         return parents
 
     def replace(self, readings: Sequence[ChildReading[ChildRecord]]) -> int:
-        now, stored, changed = self._now_ms(), list[Children[ChildRecord]](), 0
+        now = self._now_ms()
         with self._writing() as tx:
-            for reading in readings:
-                # A parent may have been deleted while its children were being fetched.
-                if not is_buried(tx, self._kind, reading.parent.id):
-                    changed += self._replace(tx, reading, now)
-                    stored.append(reading.children)
+            # A parent may have been deleted while its children were being fetched.
+            gone = buried_among(tx, self._kind, [reading.parent.id for reading in readings])
+            stored = [reading for reading in readings if reading.parent.id not in gone]
+            changed = self._replace(tx, stored, now) if stored else 0
+            for _ in readings:
                 self._seam(Seam.INSIDE_COMMIT)
-        for children in stored:
-            self.seen.update(self._family.tell(children.items))
+        for reading in stored:
+            self.seen.update(self._family.tell(reading.children.items))
         return changed
 
-    def _replace(self, tx: Transaction, reading: ChildReading[ChildRecord], now_ms: int) -> int:
-        """Make the stored children of one parent those that were read; return how many changed."""
-        parent, items = reading.parent, reading.children.items
+    def _replace(self, tx: Transaction, readings: Sequence[ChildReading[ChildRecord]], now_ms: int) -> int:
+        """Make the stored children of these parents those that were read; return how many changed.
+
+        All parents share each statement: on PostgreSQL a statement costs more than a row.
+        """
         name, project = self._family.name, self._scope.project
-        changed = self._family.write(tx, Renewal(project, self._kind, parent.id, items, now_ms, self._pack))
+        children = {reading.parent.id: reading.children.items for reading in readings}
+        changes = self._family.write(tx, Renewal(project, self._kind, children, now_ms, self._pack))
+        changed = [reading for reading in readings if changes[reading.parent.id]]
         if changed:
-            mark(tx, SOURCE_TYPES[self._kind.table], [parent.id], now_ms)
-            self._consume(tx, parent, items, now_ms)
-        record_read(tx, self._kind, name, project, parent, settled=reading.settled, now_ms=now_ms)
-        release_scope(tx, self._home(parent))
-        return changed
+            mark(tx, SOURCE_TYPES[self._kind.table], [reading.parent.id for reading in changed], now_ms)
+            self._consume(tx, changed, now_ms)
+        for settled in (True, False):
+            parents = [reading.parent for reading in readings if reading.settled is settled]
+            record_read(tx, self._kind, name, project, parents, settled=settled, now_ms=now_ms)
+        homes = [self._home(reading.parent) for reading in readings]
+        release_scopes(tx, homes[0].source, homes[0].surface, [home.key for home in homes])
+        return changes.total()
 
-    def _consume(self, tx: Transaction, parent: Parent, items: Collection[Item[ChildRecord]], now_ms: int) -> None:
+    def _consume(self, tx: Transaction, readings: Sequence[ChildReading[ChildRecord]], now_ms: int) -> None:
         comments_of = self._family.comments
         if self._consumer is None or comments_of is None:
             return
-        for chunk in in_chunks(items):
-            records = [record for item in chunk for record in comments_of(item.record, parent, self._kind)]
+        parents = {reading.parent.id: reading.parent for reading in readings}
+        children = (Child(reading.parent.id, item) for reading in readings for item in reading.children.items)
+        for chunk in in_chunks(children):
+            records = [
+                record
+                for child in chunk
+                for record in comments_of(child.item.record, parents[child.parent_id], self._kind)
+            ]
             self._consumer.stored(tx, self._scope.project, records, now_ms)
 
     def record_failure(self, parent: Parent, error: str, rejected: Sequence[Rejected] = ()) -> None:
         now = self._now_ms()
         with self._writing() as tx:
-            if is_buried(tx, self._kind, parent.id):
+            if buried_among(tx, self._kind, [parent.id]):
                 return
             record_failure(tx, self._kind, self._family.name, self._scope.project, parent.id, error, now)
             admit(tx, self._home(parent), rejected, now)
@@ -311,8 +341,7 @@ class StatusWriter:
         ]
         with writing(self._database, self._lease) as tx:
             tx.execute_rows(_WRITE, (*_COLUMNS, "id"), rows)
-            for issue in issues:
-                parent = Parent(issue.id, issue.iid, issue.updated_at, None, None)
-                record_read(tx, ISSUE, _KIND, self._project_id, parent, settled=True, now_ms=self._now_ms())
+            parents = [Parent(issue.id, issue.iid, issue.updated_at, None, None) for issue in issues]
+            record_read(tx, ISSUE, _KIND, self._project_id, parents, settled=True, now_ms=self._now_ms())
             self._seam(Seam.INSIDE_COMMIT)
         return sum(issue.held != status for issue, status in zip(issues, shown, strict=True))

@@ -10,9 +10,9 @@ in that is the same note: its row keeps the finer values, and is not written aga
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -34,9 +34,9 @@ from tidelore.core.model import (
 )
 from tidelore.engine.ports import Parent
 from tidelore.engine.whole import in_chunks
-from tidelore.store.database.port import Row, Transaction
+from tidelore.store.database.port import Lists, Row, Transaction
 from tidelore.store.mirror.child_progress import carry_over, make_due
-from tidelore.store.mirror.child_writer import ChildFamily, Read, Renewal, child_family
+from tidelore.store.mirror.child_writer import Changes, Child, ChildFamily, Read, Renewal, child_family
 from tidelore.store.mirror.documents import mark
 from tidelore.store.mirror.kinds import POSITIONS, ParentKind
 from tidelore.store.mirror.parents import relink_people
@@ -86,48 +86,86 @@ _FILES = ChildTable(
 )
 
 
-def _own_values(read: Read, kind: ParentKind, parent_id: int, project_id: int) -> dict[str, Any]:
-    values: dict[str, Any] = {"project_id": project_id, "issue_id": None, "merge_request_id": None}
-    values[kind.column] = parent_id
-    return values | {"head_sha": _head(read, parent_id) if kind.column == "merge_request_id" else ""}
+class HeldRow(NamedTuple):
+    """A stored child: its row id and its content hash."""
+
+    id: int
+    digest: bytes
 
 
-def _head(read: Read, parent_id: int) -> str:
-    return str(read("SELECT COALESCE(head_sha, '') FROM merge_requests WHERE id = :id", {"id": parent_id})[0][0])
+HeldRows = dict[int, dict[str, HeldRow]]
+"""The stored children of each parent that has any, by their keys."""
 
 
-def _held(read: Read, table: ChildTable, kind: ParentKind, parent_id: int) -> dict[str, tuple[int, bytes]]:
-    """Return the rows of a parent in a table; for files, only those of its newest head."""
-    params: dict[str, Any] = {"parent": parent_id}
-    head = ""
+def _own_values(tx: Transaction, table: ChildTable, renewal: Renewal[ChildRecord]) -> dict[int, dict[str, Any]]:
+    """Return the values of the columns that tell where a child belongs, for each parent."""
+    heads: dict[int, str] = {}
     if "head_sha" in table.own:
-        params["head"] = _head(read, parent_id)
-        head = " AND head_sha = :head"
+        rows = tx.execute(
+            f"SELECT id, COALESCE(head_sha, '') FROM merge_requests WHERE id {tx.among('ids')}",
+            {"ids": tx.integers(renewal.children)},
+        )
+        heads = dict(rows)
+    base: dict[str, Any] = {"project_id": renewal.project_id, "issue_id": None, "merge_request_id": None}
+    return {
+        parent_id: base | {renewal.kind.column: parent_id, "head_sha": heads.get(parent_id, "")}
+        for parent_id in renewal.children
+    }
+
+
+def _held(read: Read, lists: Lists, table: ChildTable, kind: ParentKind, parents: Iterable[int]) -> HeldRows:
+    """Return the rows of parents in a table; for files, only those of the newest head."""
+    newest = ""
+    if "head_sha" in table.own:
+        newest = " JOIN merge_requests m ON m.id = t.merge_request_id AND t.head_sha = COALESCE(m.head_sha, '')"
     rows = read(
-        f"SELECT id, content_hash, {', '.join(table.key)} FROM {table.table} WHERE {kind.column} = :parent{head}",
-        params,
+        f"SELECT t.{kind.column}, t.id, t.content_hash, {', '.join(f't.{name}' for name in table.key)}"
+        f" FROM {table.table} t{newest} WHERE t.{kind.column} {lists.among('parents')}",
+        {"parents": lists.integers(parents)},
     )
-    return {_key(table, key): (row_id, bytes(found)) for row_id, found, *key in rows}
+    held: HeldRows = {}
+    for parent_id, row_id, found, *key in rows:
+        held.setdefault(parent_id, {})[_key(table, key)] = HeldRow(row_id, bytes(found))
+    return held
+
+
+def is_changed(held: HeldRows, child: Child[Any]) -> bool:
+    """Return whether a child differs from its stored row, or has none."""
+    row = held.get(child.parent_id, {}).get(str(child.item.version.id))
+    return row is None or row.digest != child.item.version.digest
+
+
+def find_gone(held: HeldRows, children: Iterable[Child[Any]]) -> dict[int, dict[str, int]]:
+    """Return the row ids of stored children that their parents no longer have, by parent and key."""
+    if not held:
+        return {}
+    gone = {parent_id: {key: row.id for key, row in rows.items()} for parent_id, rows in held.items()}
+    for child in children:
+        gone.get(child.parent_id, {}).pop(str(child.item.version.id), None)
+    return {parent_id: rows for parent_id, rows in gone.items() if rows}
 
 
 def _key(table: ChildTable, values: Sequence[object]) -> str:
     return table.prefix + " -> ".join(map(str, values))
 
 
-def _write(tx: Transaction, renewal: Renewal[ChildRecord], table: ChildTable) -> int:
-    held = _held(tx.execute, table, renewal.kind, renewal.parent_id)
-    own = _own_values(tx.execute, renewal.kind, renewal.parent_id, renewal.project_id)
-    changes = 0
-    seen: set[str] = set()
-    for chunk in in_chunks(item for item in renewal.items if isinstance(item.record, table.record)):
-        seen.update(str(item.version.id) for item in chunk)
-        changed = [item for item in chunk if held.get(str(item.version.id), (0, b""))[1] != item.version.digest]
-        _upsert(tx, table, [_row(table, own, item) for item in changed])
-        changes += len(changed)
-    gone = [row_id for key, (row_id, _) in held.items() if key not in seen]
+def _write(tx: Transaction, renewal: Renewal[ChildRecord], table: ChildTable) -> Changes:
+    def ours() -> Iterator[Child[ChildRecord]]:
+        return (child for child in renewal.each() if isinstance(child.item.record, table.record))
+
+    held = _held(tx.execute, tx, table, renewal.kind, renewal.children)
+    own = _own_values(tx, table, renewal)
+    gone = find_gone(held, ours())
+    changes = Changes({parent_id: len(rows) for parent_id, rows in gone.items()})
     if gone:
-        tx.execute(f"DELETE FROM {table.table} WHERE id {tx.among('ids')}", {"ids": tx.integers(gone)})
-    return changes + len(gone)
+        # First, so that a row that moved to another parent of this renewal is inserted anew.
+        ids = [row_id for rows in gone.values() for row_id in rows.values()]
+        tx.execute(f"DELETE FROM {table.table} WHERE id {tx.among('ids')}", {"ids": tx.integers(ids)})
+    for chunk in in_chunks(ours()):
+        changed = [child for child in chunk if is_changed(held, child)]
+        _upsert(tx, table, [_row(table, own[child.parent_id], child.item) for child in changed])
+        changes.update(child.parent_id for child in changed)
+    return changes
 
 
 def _upsert(tx: Transaction, table: ChildTable, rows: Sequence[Row]) -> None:
@@ -151,34 +189,53 @@ def _row(table: ChildTable, own: dict[str, Any], item: Item[ChildRecord]) -> Row
 
 
 def _family(name: str, word: str, *tables: ChildTable) -> ChildFamily:
-    def write(tx: Transaction, renewal: Renewal[ChildRecord]) -> int:
-        return sum(_write(tx, renewal, table) for table in tables)
+    def write(tx: Transaction, renewal: Renewal[ChildRecord]) -> Changes:
+        changes = Changes()
+        for table in tables:
+            changes += _write(tx, renewal, table)
+        return changes
 
-    def held(read: Read, kind: ParentKind, parent_id: int) -> dict[str, bytes]:
+    def held(read: Read, lists: Lists, kind: ParentKind, parent_id: int) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
         for table in tables:
-            found |= {key: value for key, (_, value) in _held(read, table, kind, parent_id).items()}
+            found |= digests_of(_held(read, lists, table, kind, [parent_id]), parent_id)
         return found
 
     return ChildFamily(name, write, held, _counter(word))
+
+
+def digests_of(held: HeldRows, parent_id: int) -> dict[str, bytes]:
+    """Return the content hashes of the stored children of one parent."""
+    return {key: row.digest for key, row in held.get(parent_id, {}).items()}
 
 
 def _counter(word: str) -> Callable[[Collection[Item[ChildRecord]]], dict[str, int]]:
     return lambda items: {word: len(items)}
 
 
-def _held_reviewers(read: Read, kind: ParentKind, parent_id: int) -> dict[str, bytes]:
-    rows = read(f"SELECT username FROM mr_reviewers WHERE {kind.column} = :parent", {"parent": parent_id})
-    return {username: b"" for (username,) in rows}
+def _reviewers(read: Read, lists: Lists, kind: ParentKind, parents: Iterable[int]) -> dict[int, set[str]]:
+    rows = read(
+        f"SELECT {kind.column}, username FROM mr_reviewers WHERE {kind.column} {lists.among('parents')}",
+        {"parents": lists.integers(parents)},
+    )
+    found: dict[int, set[str]] = {}
+    for parent_id, username in rows:
+        found.setdefault(parent_id, set()).add(username)
+    return found
 
 
-def _write_reviewers(tx: Transaction, renewal: Renewal[ReviewerRecord]) -> int:
-    before = set(_held_reviewers(tx.execute, renewal.kind, renewal.parent_id))
-    names = [item.record.username for item in renewal.items]
-    if before == set(names):
-        return 0
-    relink_people(tx, "mr_reviewers", renewal.kind.column, {renewal.parent_id: names}, fresh=False)
-    return len(before ^ set(names))
+def _held_reviewers(read: Read, lists: Lists, kind: ParentKind, parent_id: int) -> dict[str, bytes]:
+    return dict.fromkeys(_reviewers(read, lists, kind, [parent_id]).get(parent_id, ()), b"")
+
+
+def _write_reviewers(tx: Transaction, renewal: Renewal[ReviewerRecord]) -> Changes:
+    before = _reviewers(tx.execute, tx, renewal.kind, renewal.children)
+    names = {parent: [item.record.username for item in items] for parent, items in renewal.children.items()}
+    changes = Changes({parent: len(before.get(parent, set()) ^ set(now)) for parent, now in names.items()})
+    changed = {parent: now for parent, now in names.items() if changes[parent]}
+    if changed:
+        relink_people(tx, "mr_reviewers", renewal.kind.column, changed, fresh=False)
+    return changes
 
 
 RESOURCE_EVENTS = _family("resource_events", "events", *_EVENTS)
@@ -214,32 +271,35 @@ _UPSERT_DISCUSSION = _upsert_sql("discussions", _DISCUSSION, _PAYLOAD, "project_
 _UPSERT_NOTE = _upsert_sql("notes", _NOTE, _PAYLOAD, "project_id, kind, remote_id")
 
 
-def held_discussions(read: Read, kind: ParentKind, parent_id: int) -> dict[str, bytes]:
+def held_discussions(read: Read, lists: Lists, kind: ParentKind, parent_id: int) -> dict[str, bytes]:
     """Return the stored discussions of a parent: remote id and content hash."""
-    return {remote_id: found for remote_id, (_, found) in _held_threads(read, kind, parent_id).items()}
+    return digests_of(_held_threads(read, lists, kind, [parent_id]), parent_id)
 
 
-def write_discussions(tx: Transaction, renewal: Renewal[DiscussionRecord]) -> int:
-    """Make the stored discussions and notes of a parent exactly these; return how many changed."""
-    held = _held_threads(tx.execute, renewal.kind, renewal.parent_id)
+def write_discussions(tx: Transaction, renewal: Renewal[DiscussionRecord]) -> Changes:
+    """Make the stored discussions and notes of parents exactly these; return how many changed."""
+    held = _held_threads(tx.execute, tx, renewal.kind, renewal.children)
     if held:
         _mark_seen(tx, renewal)
-    seen = {item.record.remote_id for item in renewal.items}
-    gone = {remote_id: row_id for remote_id, (row_id, _) in held.items() if remote_id not in seen}
-    changes = len(gone)
+    gone = find_gone(held, renewal.each())
+    changes = Changes({parent_id: len(rows) for parent_id, rows in gone.items()})
     if gone:
-        _remove(tx, renewal, gone)
-    is_partial = False
-    for chunk in in_chunks(renewal.items):
-        changed = [item for item in chunk if held.get(item.record.remote_id, (0, b""))[1] != item.version.digest]
+        _remove(tx, renewal, {key: row_id for rows in gone.values() for key, row_id in rows.items()})
+    partial: set[int] = set()
+    for chunk in in_chunks(renewal.each()):
+        changed = [child for child in chunk if is_changed(held, child)]
         if changed:
-            known = {key: held[key][0] for item in changed if (key := item.record.remote_id) in held}
-            is_partial |= _renew(tx, renewal, changed, known)
-        changes += len(changed)
+            known = {
+                child.item.record.remote_id: row.id
+                for child in changed
+                if (row := held.get(child.parent_id, {}).get(child.item.record.remote_id)) is not None
+            }
+            partial |= _renew(tx, renewal, changed, known)
+        changes.update(child.parent_id for child in changed)
     if held:
         changes += fill_ranges(tx, renewal)
-    if is_partial:
-        make_due(tx, renewal.kind, POSITIONS, renewal.project_id, [renewal.parent_id])
+    if partial:
+        make_due(tx, renewal.kind, POSITIONS, renewal.project_id, sorted(partial))
     return changes
 
 
@@ -255,16 +315,16 @@ def _remove(tx: Transaction, renewal: Renewal[DiscussionRecord], gone: Mapping[s
 def _renew(
     tx: Transaction,
     renewal: Renewal[DiscussionRecord],
-    changed: Sequence[Item[DiscussionRecord]],
+    changed: Sequence[Child[DiscussionRecord]],
     known: Mapping[str, int],
-) -> bool:
+) -> set[int]:
     """Write discussions that differ from the stored ones, and delete their notes that no longer exist.
 
-    Return whether the line range of a written note is unknown.
+    Return the parents of written notes whose line range is unknown.
     """
     before = _held_notes(tx, list(known.values()))
     written = _write_threads(tx, renewal, changed, before)
-    notes = {note.remote_id for item in changed for note in item.record.notes}
+    notes = {note.remote_id for child in changed for note in child.item.record.notes}
     deleted = [remote_id for remote_id in before if remote_id not in notes]
     if deleted:
         tx.execute(
@@ -273,29 +333,30 @@ def _renew(
         )
         forget_payloads(tx, renewal.project_id, "note", "notes", [str(remote_id) for remote_id in deleted])
         forget_payloads(tx, renewal.project_id, "discussion", "discussions", list(known))
-    return any(note.position_range_unknown for note in written)
+    return {parent_id for parent_id, note in written if note.position_range_unknown}
 
 
-def fill_ranges(tx: Transaction, renewal: Renewal[DiscussionRecord]) -> int:
-    """Store the line ranges of notes that were read without them; return how many there were.
+def fill_ranges(tx: Transaction, renewal: Renewal[DiscussionRecord]) -> Changes:
+    """Store the line ranges of notes that were read without them; return in how many discussions there were any.
 
     The version of a note, and that of its discussion, stays the same. A note that stands at another place by now keeps
     its unknown range until its discussion is read again.
     """
     if renewal.kind.column != "merge_request_id":
-        return 0
+        return Changes()
     waiting = tx.execute(
-        f"SELECT n.remote_id, n.id, n.discussion_id, {', '.join(f'n.{name}' for name in _PLACE)} FROM notes n"
-        " JOIN discussions d ON d.id = n.discussion_id WHERE d.merge_request_id = :parent"
+        "SELECT n.remote_id, n.id, n.discussion_id, d.merge_request_id,"
+        f" {', '.join(f'n.{name}' for name in _PLACE)} FROM notes n"
+        f" JOIN discussions d ON d.id = n.discussion_id WHERE d.merge_request_id {tx.among('parents')}"
         " AND n.position_range_unknown = 1",
-        {"parent": renewal.parent_id},
+        {"parents": tx.integers(renewal.children)},
     )
     if not waiting:
-        return 0
-    shown = {note.remote_id: note for item in renewal.items for note in item.record.notes}
+        return Changes()
+    shown = {note.remote_id: note for child in renewal.each() for note in child.item.record.notes}
     filled = [
-        (note, row_id, discussion_id)
-        for remote_id, row_id, discussion_id, *place in waiting
+        (note, row_id, discussion_id, parent_id)
+        for remote_id, row_id, discussion_id, parent_id, *place in waiting
         if (note := shown.get(remote_id)) is not None
         and not note.position_range_unknown
         and [getattr(note, name) for name in _PLACE] == place
@@ -305,15 +366,17 @@ def fill_ranges(tx: Transaction, renewal: Renewal[DiscussionRecord]) -> int:
         " position_range_unknown = 0 WHERE id = :id",
         [
             {"start": note.position_line_range_start, "end": note.position_line_range_end, "id": row_id}
-            for note, row_id, _ in filled
+            for note, row_id, _, _ in filled
         ],
     )
     # A note on one line has no range, and its text stays as it is.
-    ranged = {discussion_id for note, _, discussion_id in filled if note.position_line_range_start is not None}
-    mark(tx, "discussion", ranged, renewal.now_ms)
-    if len(filled) == len(waiting):
-        carry_over(tx, renewal.kind, POSITIONS, renewal.project_id, [renewal.parent_id])
-    return len(ranged)
+    ranged = {(place[0], place[1]) for note, _, *place in filled if note.position_line_range_start is not None}
+    mark(tx, "discussion", [discussion_id for discussion_id, _ in ranged], renewal.now_ms)
+    left = Counter(row[3] for row in waiting) - Counter(parent_id for *_, parent_id in filled)
+    complete = {row[3] for row in waiting} - left.keys()
+    if complete:
+        carry_over(tx, renewal.kind, POSITIONS, renewal.project_id, sorted(complete))
+    return Changes(parent_id for _, parent_id in ranged)
 
 
 def tell_discussions(items: Collection[Item[DiscussionRecord]]) -> dict[str, int]:
@@ -342,18 +405,25 @@ DISCUSSIONS = child_family(
 LINE_RANGES = child_family(POSITIONS, DiscussionRecord, fill_ranges, lambda *_: {}, lambda _items: {})
 
 
-def _held_threads(read: Read, kind: ParentKind, parent_id: int) -> dict[str, tuple[int, bytes]]:
+def _held_threads(read: Read, lists: Lists, kind: ParentKind, parents: Iterable[int]) -> HeldRows:
     rows = read(
-        f"SELECT remote_id, id, content_hash FROM discussions WHERE {kind.column} = :parent", {"parent": parent_id}
+        f"SELECT {kind.column}, remote_id, id, content_hash FROM discussions"
+        f" WHERE {kind.column} {lists.among('parents')}",
+        {"parents": lists.integers(parents)},
     )
-    return {remote_id: (row_id, bytes(found)) for remote_id, row_id, found in rows}
+    held: HeldRows = {}
+    for parent_id, remote_id, row_id, found in rows:
+        held.setdefault(parent_id, {})[remote_id] = HeldRow(row_id, bytes(found))
+    return held
 
 
 def _mark_seen(tx: Transaction, renewal: Renewal[DiscussionRecord]) -> None:
-    params = {"now": renewal.now_ms, "parent": renewal.parent_id}
-    ours = f"SELECT id FROM discussions WHERE {renewal.kind.column} = :parent"
-    tx.execute(f"UPDATE notes SET last_seen_at = :now WHERE discussion_id IN ({ours})", params)
-    tx.execute(f"UPDATE discussions SET last_seen_at = :now WHERE {renewal.kind.column} = :parent", params)
+    params = {"now": renewal.now_ms, "parents": tx.integers(renewal.children)}
+    ours = f"{renewal.kind.column} {tx.among('parents')}"
+    tx.execute(
+        f"UPDATE notes SET last_seen_at = :now WHERE discussion_id IN (SELECT id FROM discussions WHERE {ours})", params
+    )
+    tx.execute(f"UPDATE discussions SET last_seen_at = :now WHERE {ours}", params)
 
 
 def _note_ids(tx: Transaction, discussions: Sequence[int]) -> list[int]:
@@ -402,26 +472,30 @@ def _by_second(name: str, value: Any) -> Any:
 def _write_threads(
     tx: Transaction,
     renewal: Renewal[DiscussionRecord],
-    changed: Sequence[Item[DiscussionRecord]],
+    changed: Sequence[Child[DiscussionRecord]],
     before: Mapping[int, Mapping[str, Any]],
-) -> list[NoteRecord]:
-    """Write discussions, and those of their notes that differ from the stored ones; return these notes."""
-    records = {item.record.remote_id: _merge_notes(item.record, before) for item in changed}
-    contents = [Content(item.record.remote_id, digest(item.payload), item.payload) for item in changed]
+) -> list[tuple[int, NoteRecord]]:
+    """Write discussions, and those of their notes that differ from the stored ones.
+
+    Return these notes, each with the parent of its discussion.
+    """
+    records = {child.item.record.remote_id: _merge_notes(child.item.record, before) for child in changed}
+    contents = [Content(child.item.record.remote_id, digest(child.payload), child.payload) for child in changed]
     _store(tx, renewal, "discussion", contents)
     tx.execute_rows(
         _UPSERT_DISCUSSION,
         (*_DISCUSSION, "payload_hash"),
         [
-            (*_discussion_row(renewal, records[item.record.remote_id]), item.version.digest, content.digest)
-            for item, content in zip(changed, contents, strict=True)
+            (
+                *_discussion_row(renewal, child.parent_id, records[child.item.record.remote_id]),
+                child.item.version.digest,
+                content.digest,
+            )
+            for child, content in zip(changed, contents, strict=True)
         ],
     )
-    ids = {
-        remote_id: row_id
-        for remote_id, (row_id, _) in _held_threads(tx.execute, renewal.kind, renewal.parent_id).items()
-    }
-    mark(tx, "discussion", [ids[item.record.remote_id] for item in changed], renewal.now_ms)
+    ids = thread_ids(tx, renewal.project_id, records)
+    mark(tx, "discussion", ids.values(), renewal.now_ms)
     notes = [
         (ids[remote_id], note)
         for remote_id, record in records.items()
@@ -442,7 +516,17 @@ def _write_threads(
         (*_NOTE, "payload_hash"),
         [_note_row(renewal, discussion_id, note, kept.get(note.remote_id)) for discussion_id, note in notes],
     )
-    return [note for _, note in notes]
+    parents = {ids[child.item.record.remote_id]: child.parent_id for child in changed}
+    return [(parents[discussion_id], note) for discussion_id, note in notes]
+
+
+def thread_ids(tx: Transaction, project_id: int, remote_ids: Iterable[str]) -> dict[str, int]:
+    """Return the row id of each discussion of a project that is stored."""
+    rows = tx.execute(
+        f"SELECT remote_id, id FROM discussions WHERE project_id = :project_id AND remote_id {tx.among('keys')}",
+        {"project_id": project_id, "keys": tx.texts(remote_ids)},
+    )
+    return dict(rows)
 
 
 def _merge_notes(record: DiscussionRecord, before: Mapping[int, Mapping[str, Any]]) -> DiscussionRecord:
@@ -460,13 +544,13 @@ def _store(tx: Transaction, renewal: Renewal[DiscussionRecord], kind: str, conte
         store_contents(tx, renewal.project_id, kind, contents, pack=renewal.pack, now_ms=renewal.now_ms)
 
 
-def _discussion_row(renewal: Renewal[DiscussionRecord], record: DiscussionRecord) -> Row:
+def _discussion_row(renewal: Renewal[DiscussionRecord], parent_id: int, record: DiscussionRecord) -> Row:
     on_issue = renewal.kind.column == "issue_id"
     return (
         record.remote_id,
         renewal.project_id,
-        renewal.parent_id if on_issue else None,
-        None if on_issue else renewal.parent_id,
+        parent_id if on_issue else None,
+        None if on_issue else parent_id,
         renewal.kind.noteable_type,
         int(record.individual_note),
         record.first_note_at,

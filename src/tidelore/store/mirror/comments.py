@@ -26,9 +26,10 @@ from tidelore.core.model import (
 )
 from tidelore.engine.ports import Parent
 from tidelore.engine.whole import in_chunks
-from tidelore.store.database.port import Database, Row, Transaction
+from tidelore.store.database.port import Database, Lists, Row, Transaction
 from tidelore.store.mirror.child_progress import kind_params, make_due
-from tidelore.store.mirror.child_writer import Read, Renewal, child_family
+from tidelore.store.mirror.child_writer import Changes, Read, Renewal, child_family
+from tidelore.store.mirror.children import HeldRow, HeldRows, digests_of, find_gone, is_changed, thread_ids
 from tidelore.store.mirror.documents import SOURCE_TYPES, mark
 from tidelore.store.mirror.kinds import ISSUE, MERGE_REQUEST, ParentKind
 from tidelore.store.mirror.parents import LinkCounts
@@ -98,11 +99,7 @@ def write_comments(
     threads = {thread_key(item.record): item.record for item in items}
     rows = [_discussion_row(key, project_id, parents[record.number], record, now_ms) for key, record in threads.items()]
     tx.execute_rows(_UPSERT_DISCUSSION, _DISCUSSION, rows)
-    found = tx.execute(
-        f"SELECT remote_id, id FROM discussions WHERE project_id = :project_id AND remote_id {tx.among('keys')}",
-        {"project_id": project_id, "keys": tx.texts(threads)},
-    )
-    ids: dict[str, int] = dict(found)
+    ids = thread_ids(tx, project_id, threads)
     notes = [_note_row(project_id, ids[thread_key(item.record)], item, now_ms) for item in items]
     tx.execute_rows(_UPSERT_NOTE, (*_NOTE, "payload_hash"), notes)
     _refresh(tx, ids.values())
@@ -298,39 +295,46 @@ def settle_thread(
     tx.execute(f"{_SETTLE} AND parent_id IN ({parent})", params)
 
 
-def _held(read: Read, kind: ParentKind, parent_id: int, kinds: Collection[str]) -> dict[str, tuple[int, bytes]]:
+def _held(read: Read, lists: Lists, kind: ParentKind, parents: Iterable[int], kinds: Collection[str]) -> HeldRows:
     rows = read(
-        "SELECT n.kind, n.remote_id, n.id, n.version_hash FROM discussions d JOIN notes n ON n.discussion_id = d.id"
-        f" WHERE d.{kind.column} = :parent AND n.kind IN ({', '.join(f'{name!r}' for name in kinds)})",
-        {"parent": parent_id},
+        f"SELECT d.{kind.column}, n.kind, n.remote_id, n.id, n.version_hash FROM discussions d"
+        f" JOIN notes n ON n.discussion_id = d.id WHERE d.{kind.column} {lists.among('parents')}"
+        f" AND n.kind IN ({', '.join(f'{name!r}' for name in kinds)})",
+        {"parents": lists.integers(parents)},
     )
-    return {comment_key(name, remote_id): (row_id, bytes(found)) for name, remote_id, row_id, found in rows}
+    held: HeldRows = {}
+    for parent_id, name, remote_id, row_id, found in rows:
+        held.setdefault(parent_id, {})[comment_key(name, remote_id)] = HeldRow(row_id, bytes(found))
+    return held
 
 
-def _writer_of(*kinds: str) -> Callable[[Transaction, Renewal[CommentRecord]], int]:
-    def write(tx: Transaction, renewal: Renewal[CommentRecord]) -> int:
-        held = _held(tx.execute, renewal.kind, renewal.parent_id, kinds)
+def _writer_of(*kinds: str) -> Callable[[Transaction, Renewal[CommentRecord]], Changes]:
+    def write(tx: Transaction, renewal: Renewal[CommentRecord]) -> Changes:
+        held = _held(tx.execute, tx, renewal.kind, renewal.children, kinds)
         base = ISSUE if renewal.kind.table == ISSUE.table else MERGE_REQUEST
-        changes = 0
-        seen: set[str] = set()
-        for chunk in in_chunks(renewal.items):
-            seen.update(str(item.version.id) for item in chunk)
-            changed = [item for item in chunk if held.get(str(item.version.id), (0, b""))[1] != item.version.digest]
-            parents = {item.record.number: CommentParent(base, renewal.parent_id) for item in changed}
+        gone = find_gone(held, renewal.each())
+        changes = Changes({parent_id: len(rows) for parent_id, rows in gone.items()})
+        moved: set[str] = set()
+        for chunk in in_chunks(renewal.each()):
+            changed = [child for child in chunk if is_changed(held, child)]
+            parents = {child.item.record.number: CommentParent(base, child.parent_id) for child in changed}
             if changed:
-                write_comments(tx, renewal.project_id, parents, changed, renewal.now_ms, renewal.pack)
-            changes += len(changed)
-        gone = [row_id for key, (row_id, _) in held.items() if key not in seen]
-        if gone:
-            remove_comments(tx, renewal.project_id, gone, renewal.now_ms)
-        return changes + len(gone)
+                items = [child.item for child in changed]
+                write_comments(tx, renewal.project_id, parents, items, renewal.now_ms, renewal.pack)
+            changes.update(child.parent_id for child in changed)
+            moved.update(str(child.item.version.id) for child in changed)
+        # Last, so that a discussion with another comment now keeps its row. A comment that moved has its new parent.
+        left = [row_id for rows in gone.values() for key, row_id in rows.items() if key not in moved]
+        if left:
+            remove_comments(tx, renewal.project_id, left, renewal.now_ms)
+        return changes
 
     return write
 
 
-def _holder_of(*kinds: str) -> Callable[[Read, ParentKind, int], dict[str, bytes]]:
-    def held(read: Read, kind: ParentKind, parent_id: int) -> dict[str, bytes]:
-        return {key: found for key, (_, found) in _held(read, kind, parent_id, kinds).items()}
+def _holder_of(*kinds: str) -> Callable[[Read, Lists, ParentKind, int], dict[str, bytes]]:
+    def held(read: Read, lists: Lists, kind: ParentKind, parent_id: int) -> dict[str, bytes]:
+        return digests_of(_held(read, lists, kind, [parent_id], kinds), parent_id)
 
     return held
 
@@ -362,40 +366,54 @@ REVIEWS = child_family(
 )
 
 
-def _held_states(read: Read, kind: ParentKind, parent_id: int) -> dict[str, bytes]:
+def _states(read: Read, lists: Lists, kind: ParentKind, parents: Iterable[int]) -> HeldRows:
     rows = read(
-        f"SELECT node_id, state_hash FROM discussions WHERE {kind.column} = :parent AND node_id IS NOT NULL",
-        {"parent": parent_id},
+        f"SELECT {kind.column}, node_id, id, state_hash FROM discussions"
+        f" WHERE {kind.column} {lists.among('parents')} AND node_id IS NOT NULL",
+        {"parents": lists.integers(parents)},
     )
-    return {node_id: bytes(found) for node_id, found in rows}
+    held: HeldRows = {}
+    for parent_id, node_id, row_id, found in rows:
+        held.setdefault(parent_id, {})[node_id] = HeldRow(row_id, bytes(found))
+    return held
 
 
-def _write_states(tx: Transaction, renewal: Renewal[ReviewThreadRecord]) -> int:
-    """Store whether the review threads of a merge request are resolved; one that is no longer listed is unknown."""
-    held = _held_states(tx.execute, renewal.kind, renewal.parent_id)
-    changed = [item for item in renewal.items if held.get(str(item.version.id)) != item.version.digest]
-    gone = held.keys() - {str(item.version.id) for item in renewal.items}
+def _held_states(read: Read, lists: Lists, kind: ParentKind, parent_id: int) -> dict[str, bytes]:
+    return digests_of(_states(read, lists, kind, [parent_id]), parent_id)
+
+
+def _write_states(tx: Transaction, renewal: Renewal[ReviewThreadRecord]) -> Changes:
+    """Store whether the review threads of merge requests are resolved; one that is no longer listed is unknown."""
+    held = _states(tx.execute, tx, renewal.kind, renewal.children)
+    changed = [child for child in renewal.each() if is_changed(held, child)]
+    gone = find_gone(held, renewal.each())
     if gone:
+        ids = [row_id for rows in gone.values() for row_id in rows.values()]
         tx.execute(
             "UPDATE discussions SET node_id = NULL, state_hash = NULL, resolved = NULL, resolved_by = NULL,"
-            f" is_outdated = NULL WHERE merge_request_id = :parent AND node_id {tx.among('gone')}",
-            {"parent": renewal.parent_id, "gone": tx.texts(gone)},
+            f" is_outdated = NULL WHERE id {tx.among('gone')}",
+            {"gone": tx.integers(ids)},
         )
     tx.execute_rows(
         "UPDATE discussions SET node_id = :node_id, state_hash = :hash, resolved = :resolved,"
         " resolved_by = :resolved_by, is_outdated = :outdated WHERE id = (SELECT discussion_id FROM notes"
         f" WHERE project_id = :project AND kind = '{REVIEW_COMMENT}' AND remote_id = :root)",
         ("node_id", "hash", "resolved", "resolved_by", "outdated", "project", "root"),
-        [_state_row(renewal.project_id, item) for item in changed],
+        [_state_row(renewal.project_id, child.item) for child in changed],
     )
-    threads = tx.execute(
-        f"SELECT id FROM discussions WHERE merge_request_id = :parent AND (node_id {tx.among('keys')}"
-        " OR (resolvable = 1 AND node_id IS NULL))",
-        {"parent": renewal.parent_id, "keys": tx.texts(str(item.version.id) for item in changed)},
-    )
-    if changed or gone:
+    changes = Changes(child.parent_id for child in changed)
+    changes.update({parent_id: len(rows) for parent_id, rows in gone.items()})
+    if changes:
+        threads = tx.execute(
+            f"SELECT id FROM discussions WHERE merge_request_id {tx.among('parents')} AND (node_id {tx.among('keys')}"
+            " OR (resolvable = 1 AND node_id IS NULL))",
+            {
+                "parents": tx.integers(changes),
+                "keys": tx.texts(str(child.item.version.id) for child in changed),
+            },
+        )
         _refresh(tx, [row_id for (row_id,) in threads])
-    return len(changed) + len(gone)
+    return changes
 
 
 def _state_row(project_id: int, item: Item[ReviewThreadRecord]) -> Row:

@@ -185,8 +185,8 @@ def write_documents(
         tx.execute(f"DELETE FROM documents WHERE id {tx.among('ids')}", {"ids": tx.integers(gone)})
     tx.execute_rows(_UPSERT, _COLUMNS, [_row(made[source], now_ms, hashes[source]) for source in changed])
     ids = [row_id for source, (row_id, _) in _held(tx, changed).items()]
-    add_words(tx, (text for source in changed for text in (made[source].title, made[source].content)))
-    remove_words(tx, lost)
+    present = add_words(tx, (text for source in changed for text in (made[source].title, made[source].content)))
+    remove_words(tx, lost - present)
     return WrittenDocuments(ids, len(gone), len(made) - len(changed))
 
 

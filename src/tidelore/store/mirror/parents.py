@@ -440,9 +440,12 @@ def bury(tx: Transaction, scope: Scope, kind: ParentKind, ids: Iterable[int], no
     release(tx, scope, [str(key) for key in remote_ids])
 
 
-def is_buried(tx: Transaction, kind: ParentKind, row_id: int) -> bool:
-    """Return whether a row is a tombstone, below which nothing may be stored."""
-    return bool(tx.execute(f"SELECT 1 FROM {kind.table} WHERE id = :id AND deleted_at IS NOT NULL", {"id": row_id}))
+def buried_among(tx: Transaction, kind: ParentKind, ids: Iterable[int]) -> set[int]:
+    """Return which rows are tombstones, below which nothing may be stored."""
+    rows = tx.execute(
+        f"SELECT id FROM {kind.table} WHERE deleted_at IS NOT NULL AND id {tx.among('ids')}", {"ids": tx.integers(ids)}
+    )
+    return {row_id for (row_id,) in rows}
 
 
 def _remove_discussions(tx: Transaction, project_id: int, kind: ParentKind, ids: Sequence[int]) -> None:

@@ -5,7 +5,7 @@ The pause between attempts doubles, up to a day.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -79,10 +79,11 @@ def release(tx: Transaction, scope: Scope, keys: Sequence[str]) -> None:
     )
 
 
-def release_scope(tx: Transaction, scope: Scope) -> None:
-    """Delete all entries of a scope, after all of it could be parsed."""
+def release_scopes(tx: Transaction, source: str, surface: str, keys: Iterable[str]) -> None:
+    """Delete all entries of these scopes of a surface, after all of each could be parsed."""
     tx.execute(
-        "DELETE FROM quarantine WHERE source = :source AND surface = :surface AND scope = :scope", scope_params(scope)
+        f"DELETE FROM quarantine WHERE source = :source AND surface = :surface AND scope {tx.among('keys')}",
+        {"source": source, "surface": surface, "keys": tx.texts(keys)},
     )
 
 

@@ -18,13 +18,15 @@ _STILL_USED = {
 }
 
 
-def add_words(tx: Transaction, texts: Iterable[str]) -> None:
-    """Add the words of texts. Sorted, so that two writers wait for each other's words in the same order."""
+def add_words(tx: Transaction, texts: Iterable[str]) -> set[str]:
+    """Add the words of texts, and return them. Sorted, so that two writers wait for each other's in the same order."""
+    words = plain_words(texts)
     tx.execute_rows(
         "INSERT INTO document_words (word) VALUES (:word) ON CONFLICT (word) DO NOTHING",
         ("word",),
-        [(word,) for word in sorted(plain_words(texts))],
+        [(word,) for word in sorted(words)],
     )
+    return words
 
 
 def words_of(tx: Transaction, condition: str, params: dict[str, object]) -> set[str]:
