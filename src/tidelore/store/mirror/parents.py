@@ -28,7 +28,7 @@ from tidelore.store.mirror.child_progress import (
 )
 from tidelore.store.mirror.documents import SOURCE_TYPES, mark_parents, remove_documents_of_threads
 from tidelore.store.mirror.kinds import ISSUE, MERGE_REQUEST, ParentKind
-from tidelore.store.mirror.payloads import Content, Pack, forget_payloads, store_contents, unpacked
+from tidelore.store.mirror.payloads import Content, Pack, PayloadReader, forget_payloads, store_contents
 from tidelore.store.mirror.quarantine import release, release_children
 
 
@@ -239,11 +239,13 @@ def count_deleted(database: Database, table: str, project_id: int | None) -> int
 def live_payloads(database: Database, table: str, path: str) -> dict[int, bytes]:
     """Return the stored payload of every live row of a project. For comparisons; not for large projects."""
     rows = database.read(
-        f"SELECT t.remote_id, r.encoding, r.payload FROM {table} t JOIN raw_payloads r ON r.id = t.raw_payload_id"
-        " JOIN projects p ON p.id = t.project_id WHERE p.path = :path AND t.deleted_at IS NULL",
+        f"SELECT t.remote_id, r.encoding, r.payload, r.dictionary_id FROM {table} t"
+        " JOIN raw_payloads r ON r.id = t.raw_payload_id JOIN projects p ON p.id = t.project_id"
+        " WHERE p.path = :path AND t.deleted_at IS NULL",
         {"path": path},
     )
-    return {remote_id: unpacked(encoding, payload) for remote_id, encoding, payload in rows}
+    reader = PayloadReader(database.read)
+    return {remote_id: reader.unpack(*packed) for remote_id, *packed in rows}
 
 
 class Family:

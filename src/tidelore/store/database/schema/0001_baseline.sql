@@ -134,7 +134,19 @@ CREATE TABLE quarantine (
     PRIMARY KEY (source, surface, scope, remote_key)
 ) STRICT, WITHOUT ROWID;
 
--- Remote objects as they were received. The same bytes are stored once.
+-- Zstandard dictionaries that payloads are packed with. A dictionary holds the field names and the words that many
+-- payloads of its project and type share. It is never changed.
+CREATE TABLE payload_dictionaries (
+    id            INTEGER PRIMARY KEY,
+    project_id    INTEGER REFERENCES projects (id) ON DELETE CASCADE,
+    resource_type TEXT NOT NULL,
+    content_hash  BLOB NOT NULL,
+    dictionary    BLOB NOT NULL,
+    created_at    INTEGER NOT NULL
+) STRICT;
+CREATE INDEX idx_payload_dictionaries_type ON payload_dictionaries (project_id, resource_type);
+
+-- Remote objects as they were received. The same bytes are stored once. `lore payload` prints them.
 CREATE TABLE raw_payloads (
     id            INTEGER PRIMARY KEY,
     content_hash  BLOB NOT NULL,
@@ -144,6 +156,7 @@ CREATE TABLE raw_payloads (
     encoding      TEXT NOT NULL CHECK (encoding IN ('identity', 'zstd')),
     payload       BLOB NOT NULL,
     fetched_at    INTEGER NOT NULL,
+    dictionary_id INTEGER REFERENCES payload_dictionaries (id),          -- the dictionary to decompress it with
     UNIQUE (remote_id, content_hash)                                     -- the id first, so that a page's payloads lie side by side
 ) STRICT;
 
