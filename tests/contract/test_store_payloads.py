@@ -115,7 +115,7 @@ def stored_issues(database: Database) -> dict[int, bytes]:
 def test_many_payloads_train_a_dictionary_that_halves_the_next_ones(database: Database) -> None:
     store_pages(database, packer(compress=True), range(600))
     assert stored_issues(database) == {number: issue_payload(number) for number in range(600)}
-    sizes = dict(
+    sizes: dict[int, float] = dict(
         database.read(
             "SELECT COALESCE(dictionary_id, 0), AVG(LENGTH(payload)) FROM raw_payloads GROUP BY dictionary_id"
         )

@@ -72,7 +72,7 @@ COMMANDS = {
     ),
     "payload": (
         "tidelore.cli.reading.coverage:payload_command",
-        "Print an item as the server sent it, as JSON.",
+        "Print an item as received, as JSON.",
     ),
     "reply": (
         "tidelore.cli.writing.reply:reply_command",

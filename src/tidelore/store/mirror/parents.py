@@ -310,7 +310,7 @@ class Family:
     ) -> LinkCounts:
         """Store new versions with their payloads, labels and people."""
         parents = only_parents(items)
-        contents = [Content(str(item.version.id), digest(item.payload), item.payload) for item in parents]
+        contents = [Content(str(item.version.id), payload_digest(item), item.payload) for item in parents]
         store_contents(tx, project_id, self.resource_type, contents, pack=pack, now_ms=now_ms)
         known = row_ids(tx, self.table, project_id, [item.record.remote_id for item in parents])
         return write_parents(tx, self, project_id, parents, set(known), now_ms)
@@ -330,8 +330,13 @@ class Family:
             now_ms,
             item.version.digest,
             # A version may be that of the record, which is not the same as that of the payload.
-            digest(item.payload),
+            payload_digest(item),
         )
+
+
+def payload_digest(item: Item[object]) -> bytes:
+    """Return the digest of an item's payload."""
+    return item.payload_digest or digest(item.payload)
 
 
 def only_parents(items: Sequence[Item[ListedRecord]]) -> Sequence[Item[ParentRecord]]:

@@ -55,4 +55,7 @@ def read_payloads_below(database: Database, source_type: str, row_id: int) -> li
 def _read(database: Database, sql: str, row_id: int) -> list[RawPayload]:
     reader = PayloadReader(database.read)
     rows = database.read(sql, {"id": row_id, "left_out": LEFT_OUT_PAYLOAD})
-    return [RawPayload(*row[:3], reader.unpack(*row[3:6])) for row in rows]
+    return [
+        RawPayload(kind, remote_id, fetched_at, reader.unpack(*packed[:3]))
+        for kind, remote_id, fetched_at, *packed in rows
+    ]

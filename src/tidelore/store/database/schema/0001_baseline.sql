@@ -209,7 +209,6 @@ CREATE TABLE issues (
 CREATE INDEX idx_issues_project_updated ON issues (project_id, updated_at);
 CREATE INDEX idx_issues_project_created ON issues (project_id, created_at);
 CREATE INDEX idx_issues_project_iid ON issues (project_id, iid);
-CREATE INDEX idx_issues_project_state ON issues (project_id, state);
 CREATE INDEX idx_issues_author ON issues (author_username);
 CREATE INDEX idx_issues_status_name ON issues (project_id, status_name);
 CREATE INDEX idx_issues_live ON issues (updated_at, id, project_id, state) WHERE deleted_at IS NULL;
@@ -275,11 +274,9 @@ CREATE TABLE merge_requests (
 CREATE INDEX idx_mrs_project_updated ON merge_requests (project_id, updated_at);
 CREATE INDEX idx_mrs_project_created ON merge_requests (project_id, created_at);
 CREATE INDEX idx_mrs_project_iid ON merge_requests (project_id, iid);
-CREATE INDEX idx_mrs_state ON merge_requests (project_id, state);
 CREATE INDEX idx_mrs_author ON merge_requests (author_username);
 CREATE INDEX idx_mrs_target_branch ON merge_requests (project_id, target_branch);
 CREATE INDEX idx_mrs_source_branch ON merge_requests (project_id, source_branch);
-CREATE INDEX idx_mrs_detailed_merge_status ON merge_requests (project_id, detailed_merge_status);
 CREATE INDEX idx_mrs_draft ON merge_requests (project_id, draft);
 CREATE INDEX idx_mrs_live ON merge_requests (updated_at, id, project_id, state) WHERE deleted_at IS NULL;
 CREATE INDEX idx_mrs_live_created ON merge_requests (created_at, id) WHERE deleted_at IS NULL;
@@ -371,7 +368,6 @@ CREATE TABLE discussions (
     CHECK ((issue_id IS NULL) <> (merge_request_id IS NULL))
 ) STRICT;
 CREATE INDEX idx_discussions_issue_id ON discussions (issue_id);
-CREATE INDEX idx_discussions_mr_id ON discussions (merge_request_id);
 CREATE INDEX idx_discussions_mr_resolved ON discussions (merge_request_id, resolved, resolvable);
 CREATE INDEX idx_discussions_payload ON discussions (raw_payload_id);
 
@@ -425,7 +421,6 @@ CREATE TABLE notes (
     UNIQUE (project_id, kind, remote_id)
 ) STRICT;
 CREATE INDEX idx_notes_discussion ON notes (discussion_id, position);
-CREATE INDEX idx_notes_type ON notes (note_type);
 CREATE INDEX idx_notes_author ON notes (author_username);
 CREATE INDEX idx_notes_new_path_line ON notes (position_new_path, position_new_line)
     WHERE position_new_path IS NOT NULL;
