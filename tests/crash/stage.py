@@ -27,7 +27,7 @@ from tidelore.engine.cursor import Window, decode
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.check import check_database
-from tidelore.store.mirror.payloads import unpacked
+from tidelore.store.mirror.payloads import PayloadReader
 from tidelore_world.gitlab.state import Kind
 from tidelore_world.server import Server, serve
 from tidelore_world.world import World
@@ -261,8 +261,9 @@ class Stage:
 
     def payloads(self) -> list[str]:
         """Every stored payload in one canonical form; that of a deleted item is empty."""
-        rows = self.rows("SELECT encoding, payload FROM raw_payloads ORDER BY id")
-        return [canonical(json.loads(payload)) for row in rows if (payload := unpacked(*row))]
+        rows = self.rows("SELECT encoding, payload, dictionary_id FROM raw_payloads ORDER BY id")
+        reader = PayloadReader(lambda sql, params: self.rows(sql, **params))
+        return [canonical(json.loads(payload)) for row in rows if (payload := reader.unpack(*row))]
 
     def watermarks(self) -> dict[tuple[str, str], tuple[int, int]]:
         rows = self.rows("SELECT surface, scope, watermark_at, watermark_id FROM cursors WHERE watermark_at > 0")
@@ -294,7 +295,8 @@ class Stage:
         """Every item and every child is there once, as the forge shows it, and the database holds what it must."""
         link, column = _LABELS[resource]
         rows = self.rows(
-            "SELECT p.path, r.remote_id, r.title, r.content_hash, w.content_hash, w.encoding, w.payload"
+            "SELECT p.path, r.remote_id, r.title, r.content_hash, w.content_hash, w.encoding, w.payload,"
+            " w.dictionary_id"
             f" FROM {resource} r JOIN projects p ON p.id = r.project_id"
             " JOIN raw_payloads w ON w.id = r.raw_payload_id WHERE r.deleted_at IS NULL"
         )
@@ -303,7 +305,8 @@ class Stage:
             " JOIN labels l ON l.id = k.label_id JOIN projects p ON p.id = r.project_id WHERE r.deleted_at IS NULL"
         )
         truth = self.truth(resource)
-        copy = {(path, key): json.loads(unpacked(*payload)) for path, key, _, _, _, *payload in rows}
+        reader = PayloadReader(lambda sql, params: self.rows(sql, **params))
+        copy = {(path, key): json.loads(reader.unpack(*payload)) for path, key, _, _, _, *payload in rows}
         assert len(rows) == len(copy)
         wrong = sorted(key for key in copy.keys() | truth.keys() if copy.get(key) != truth.get(key))
         assert not wrong, f"missing, extra or different: {wrong}"

@@ -20,7 +20,7 @@ from tidelore.core.model import (
     Version,
 )
 from tidelore.store.database.port import Database
-from tidelore.store.mirror.payloads import unpacked
+from tidelore.store.mirror.payloads import PayloadReader
 from tidelore.store.mirror.projects import ProjectRow, save_project
 
 CREATED = 1_700_000_000_000
@@ -98,8 +98,8 @@ def topic_comment(remote_id: int, body: str = "With a rope.", **changes: Any) ->
 
 def stored_payload(database: Database, payload_id: int) -> bytes:
     """Return a payload as it came."""
-    rows = database.read("SELECT encoding, payload FROM raw_payloads WHERE id = :id", {"id": payload_id})
-    return unpacked(*rows[0])
+    rows = database.read("SELECT encoding, payload, dictionary_id FROM raw_payloads WHERE id = :id", {"id": payload_id})
+    return PayloadReader(database.read).unpack(*rows[0])
 
 
 def dump(database: Database) -> dict[str, list[tuple[Any, ...]]]:

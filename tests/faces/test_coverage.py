@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from tests.faces.desk import CONSOLE, LEDGER, Desk
 from tests.faces.test_documented_shapes import compare
@@ -76,6 +78,26 @@ def test_open_starts_the_browser_with_the_page_of_any_item(desk: Desk, monkeypat
     compare("open", desk.robot("open", f"{LEDGER}#2", "--print").data)
     assert desk.robot("open", "!999").code == 6
     assert desk.robot("open", "2", "-p", LEDGER, "--print").code == 0
+
+
+def test_payload_prints_an_item_as_the_server_sent_it(desk: Desk) -> None:
+    desk.ingested()
+    desk.ingested("merge_requests")
+    with desk.world.lock:
+        sent = next(item for item in desk.world.gitlab.truth_merge_requests(CONSOLE) if item["iid"] == 2)
+        threads = desk.world.gitlab.truth_all_discussions("merge_requests", CONSOLE)[2]
+    assert json.loads(desk.run("payload", f"{CONSOLE}!2").out) == sent
+    found = desk.robot("payload", f"{CONSOLE}!2", "--discussions").data
+    assert found["item"]["payload"] == sent
+    # What is inside a payload is documented by its forge.
+    shapes = [one | {"payload": "..."} for one in (found["item"], *found["below"])]
+    compare("payload", found | {"item": shapes[0], "below": shapes[1:]})
+    shown = [one["payload"] for one in found["below"] if one["type"] == "discussion"]
+    assert sorted(one["id"] for one in shown) == sorted(thread["id"] for thread in threads)
+    assert all(one in threads for one in shown)
+    assert desk.robot("payload", "!999").code == 6
+    desk.config.write_text(f"lockdown = true\n{desk.config.read_text()}")
+    assert desk.robot("payload", f"{CONSOLE}!2").code == 2
 
 
 def test_coverage_status_and_doctor_say_from_when_on_a_project_is_mirrored(desk: Desk) -> None:

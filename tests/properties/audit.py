@@ -17,7 +17,7 @@ from tidelore.engine.cursor import order_key
 from tidelore.engine.ports import Batch
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.page_writer import PageWriter
-from tidelore.store.mirror.payloads import unpacked
+from tidelore.store.mirror.payloads import PayloadReader
 from tidelore_world.world import World
 
 TABLES = {"issues": ("issue_id", "issue"), "merge_requests": ("merge_request_id", "mr")}
@@ -64,14 +64,15 @@ def rows(database: Database, table: str) -> dict[int, dict[str, Any]]:
     sha = "p.head_sha" if table == "merge_requests" else "NULL"
     found = database.read(
         f"SELECT p.id, p.remote_id, p.iid, p.title, p.state, p.updated_at, p.created_at, p.description,"
-        f" p.milestone_title, {sha}, r.encoding, r.payload FROM {table} p"
+        f" p.milestone_title, {sha}, r.encoding, r.payload, r.dictionary_id FROM {table} p"
         " JOIN raw_payloads r ON r.id = p.raw_payload_id WHERE p.deleted_at IS NULL"
     )
     names = ("iid", "title", "state", "updated_at", "created_at", "description", "milestone", "sha")
     result = {row[1]: dict(zip(names, row[2:10], strict=True)) for row in found}
+    reader = PayloadReader(database.read)
     for row in found:
         entry = result[row[1]]
-        entry["payload"] = decode(unpacked(row[10], row[11]))
+        entry["payload"] = decode(reader.unpack(*row[10:]))
         entry["labels"] = _linked(
             database, f"SELECT name FROM {short}_labels l JOIN labels n ON n.id = l.label_id", f"l.{parent}", row[0]
         )

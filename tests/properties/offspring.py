@@ -13,7 +13,7 @@ from typing import Any
 
 from tidelore.core.clock import parse_instant
 from tidelore.store.database.port import Database
-from tidelore.store.mirror.payloads import unpacked
+from tidelore.store.mirror.payloads import PayloadReader
 from tidelore_world.gitlab.forge import GitLabForge
 from tidelore_world.gitlab.state import Kind
 
@@ -77,6 +77,7 @@ def stored(database: Database, path: str, resource: Kind) -> Rows:
     column = COLUMNS[resource]
     live = f"{resource} p JOIN projects o ON o.id = p.project_id AND o.path = :path AND p.deleted_at IS NULL"
     rows: Rows = {}
+    reader = PayloadReader(database.read)
 
     def add(name: str, columns: str, rest: str) -> None:
         # A parent without children has one row of nothing here, and so an empty list of them.
@@ -87,14 +88,15 @@ def stored(database: Database, path: str, resource: Kind) -> Rows:
 
     add(
         "discussions",
-        "d.id, w.encoding, w.payload",
+        "d.id, w.encoding, w.payload, w.dictionary_id",
         f"discussions d ON d.{column} = p.id LEFT JOIN raw_payloads w ON w.id = d.raw_payload_id",
     )
     add(
         "notes",
         "n.remote_id, d.remote_id, n.position, n.body, n.author_username, n.is_system, n.created_at, n.updated_at,"
         " n.resolvable, n.resolved, n.resolved_by, n.resolved_at, n.position_new_path, n.position_new_line,"
-        " n.position_old_line, n.position_head_sha, w.encoding, w.payload",
+        " n.position_old_line, n.position_head_sha, w.encoding, w.payload,"
+        " w.dictionary_id",
         f"discussions d ON d.{column} = p.id LEFT JOIN notes n ON n.discussion_id = d.id"
         " LEFT JOIN raw_payloads w ON w.id = n.raw_payload_id",
     )
@@ -113,7 +115,7 @@ def stored(database: Database, path: str, resource: Kind) -> Rows:
             f"mr_file_changes f ON f.{column} = p.id AND f.head_sha = p.head_sha",
         )
         add("reviewers", "r.username", f"mr_reviewers r ON r.{column} = p.id")
-    return {key: sorted(map(_FORMS.get(key[1], tuple), entries)) for key, entries in rows.items()}
+    return {key: sorted(_form(reader, key[1], entry) for entry in entries) for key, entries in rows.items()}
 
 
 def _shown_note(thread: str, place: int, note: dict[str, Any]) -> tuple[Any, ...]:
@@ -148,16 +150,12 @@ def _shown_event(family: str, event: dict[str, Any]) -> tuple[Any, ...]:
     return (*head, event["action"], about and about["name" if family == "label" else "title"])
 
 
-def _stored_note(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    *values, encoding, payload = row
-    return (*values, None if payload is None else _text(json.loads(unpacked(encoding, payload))))
-
-
-def _stored_discussion(row: tuple[Any, ...]) -> str:
-    return _text(json.loads(unpacked(*row[1:])))
-
-
-_FORMS: dict[str, Any] = {"discussions": _stored_discussion, "notes": _stored_note}
+def _form(reader: PayloadReader, name: str, row: tuple[Any, ...]) -> Any:
+    if name not in {"discussions", "notes"}:
+        return row
+    *values, encoding, payload, dictionary = row
+    text = None if payload is None else _text(json.loads(reader.unpack(encoding, payload, dictionary)))
+    return text if name == "discussions" else (*values, text)
 
 
 def _check_payloads(database: Database, forge: GitLabForge, path: str, resource: Kind) -> None:
@@ -169,13 +167,14 @@ def _check_payloads(database: Database, forge: GitLabForge, path: str, resource:
         for note in found["notes"]
     }
     rows = database.read(
-        "SELECT w.resource_type, w.encoding, w.payload FROM raw_payloads w JOIN projects o ON o.id = w.project_id"
-        " AND o.path = :path WHERE w.resource_type IN ('note', 'discussion')",
+        "SELECT w.resource_type, w.encoding, w.payload, w.dictionary_id FROM raw_payloads w"
+        " JOIN projects o ON o.id = w.project_id AND o.path = :path WHERE w.resource_type IN ('note', 'discussion')",
         {"path": path},
     )
     kind = "Issue" if resource == "issues" else "MergeRequest"
-    for sort, encoding, packed in rows:
-        payload = json.loads(unpacked(encoding, packed))
+    reader = PayloadReader(database.read)
+    for sort, *packed in rows:
+        payload = json.loads(reader.unpack(*packed))
         notes = [payload] if sort == "note" else payload["notes"]
         left = {note["id"] for note in notes if note["noteable_type"] == kind} - alive
         assert not left, f"{path}: a payload still tells of deleted notes {sorted(left)}"

@@ -70,6 +70,10 @@ COMMANDS = {
         "tidelore.cli.reading.coverage:open_command",
         "Open an item in the browser.",
     ),
+    "payload": (
+        "tidelore.cli.reading.coverage:payload_command",
+        "Print an item as received, as JSON.",
+    ),
     "reply": (
         "tidelore.cli.writing.reply:reply_command",
         "Reply to an item, thread or comment.",
@@ -131,7 +135,7 @@ SECTIONS = {
     "Set up": ("init", "doctor", "sources", "move", "completions"),
     "Read": (
         "search", "searches", "list", "show", "threads", "context", "changes", "digest", "open", "why", "file-history",
-        "similar", "duplicates", "count", "trending",
+        "similar", "duplicates", "count", "trending", "payload",
     ),
     "Answer": ("reply", "resolve", "unresolve", "feedback"),
     "Update the copy": (

@@ -34,12 +34,14 @@ class Item(Struct, Generic[R_co], frozen=True):
     """A parsed payload: its version, the original bytes, and the record made from it.
 
     `at` is its position in the list it came from: its update time on a forge, its feed time on Bluesky.
+    `payload_digest` is the digest of the payload, if the source has computed it for the version.
     """
 
     version: Version
     at: int
     payload: bytes
     record: R_co
+    payload_digest: bytes | None = None
 
     @property
     def position(self) -> Position:

@@ -83,7 +83,7 @@ class ItemReader(Generic[P, R]):
             if record is not None:
                 content = digest(self._versioned(record) if self._by_record else payload)
                 version = Version(record.remote_id, record.updated_at, content)
-                items.append(Item(version, at(record), payload, record))
+                items.append(Item(version, at(record), payload, record, None if self._by_record else content))
         return ParsedItems(items, rejected)
 
     def _versioned(self, record: R) -> bytes:

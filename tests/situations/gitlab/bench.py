@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.faces.desk import Desk, Outcome
 
 from tidelore.store.database.opening import open_database
-from tidelore.store.mirror.payloads import unpacked
+from tidelore.store.mirror.payloads import PayloadReader
 from tidelore_world.gitlab.state import Discussion, Item, MergeRequest
 from tidelore_world.wire import Request, Response
 from tidelore_world.world import World
@@ -94,11 +94,11 @@ class Bench(Desk):
         spent = self.world.requests - before
         return Counter({name.rpartition("/")[2]: times for name, times in spent.items()})
 
-    def query(self, sql: str) -> list[tuple[Any, ...]]:
+    def query(self, sql: str, params: Mapping[str, Any] | None = None) -> list[tuple[Any, ...]]:
         database = open_database(str(self.db), create=False)
         try:
             with database.transaction() as tx:
-                return tx.execute(sql)
+                return tx.execute(sql, params)
         finally:
             database.close()
 
@@ -130,9 +130,11 @@ class Bench(Desk):
     def payloads(self, kind: str) -> dict[str, Any]:
         """The stored payloads of one kind of resource, decoded, by remote id; the last stored wins."""
         rows = self.query(
-            f"SELECT remote_id, encoding, payload FROM raw_payloads WHERE resource_type = '{kind}' ORDER BY id"
+            f"SELECT remote_id, encoding, payload, dictionary_id FROM raw_payloads"
+            f" WHERE resource_type = '{kind}' ORDER BY id"
         )
-        return {remote_id: json.loads(unpacked(encoding, payload)) for remote_id, encoding, payload in rows}
+        reader = PayloadReader(self.query)
+        return {remote_id: json.loads(reader.unpack(*packed)) for remote_id, *packed in rows}
 
 
 def true_bodies(item: Item) -> list[str]:

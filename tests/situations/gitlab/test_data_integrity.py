@@ -24,7 +24,7 @@ from tidelore.app.wiring import App
 from tidelore.core.clock import parse_instant
 from tidelore.core.config_file import parse_config
 from tidelore.store.database.port import Database
-from tidelore.store.mirror.payloads import unpacked
+from tidelore.store.mirror.payloads import PayloadReader
 from tidelore.sync.mirror import MirrorRequest
 from tidelore.sync.report import RunReport
 from tidelore_world.gitlab.review import image_position
@@ -121,9 +121,11 @@ def test_the_count_of_merge_requests_matches_the_server(copy: Copy) -> None:
 
 def test_every_merge_request_has_its_payload(copy: Copy) -> None:
     rows = copy.read(
-        "SELECT m.remote_id, r.encoding, r.payload FROM merge_requests m JOIN raw_payloads r ON r.id = m.raw_payload_id"
+        "SELECT m.remote_id, r.encoding, r.payload, r.dictionary_id FROM merge_requests m"
+        " JOIN raw_payloads r ON r.id = m.raw_payload_id"
     )
-    assert {key: json.loads(unpacked(encoding, payload)) for key, encoding, payload in rows} == copy.requests()
+    reader = PayloadReader(copy.database.read)
+    assert {key: json.loads(reader.unpack(*packed)) for key, *packed in rows} == copy.requests()
 
 
 def test_draft_and_state_match_the_server(copy: Copy) -> None:

@@ -1,4 +1,4 @@
-"""Open an item in the browser and report how complete the copy is: `lore open`, `lore coverage`.
+"""Open an item, print its payload, and report how complete the copy is: `lore open`, `lore payload`, `lore coverage`.
 
 Reads the local database only; `lore open` starts the browser.
 """
@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import click
+import msgspec
 
 from tidelore.app.reading.coverage import Coverage, CoveredList, read_coverage
 from tidelore.app.reading.opening import OpenedItem, find_page
+from tidelore.app.reading.payloads import ItemPayloads, find_payloads
 from tidelore.cli.command import LoreCommand, invocation_of
 from tidelore.cli.output.render import Output, open_page, plural, when
 from tidelore.cli.output.table import Column, table
@@ -31,6 +33,21 @@ def open_command(ctx: click.Context, /, reference: str, *, project: str | None, 
     if not only_print:
         open_page(found.web_url)
     return Output(found, [found.web_url])
+
+
+@click.command("payload", cls=LoreCommand, example="lore payload 'group/project!12'", answer=ItemPayloads)
+@click.argument("reference", metavar="REF")
+@click.option("-p", "--project", metavar="PATH", help="Project (path or unambiguous ending).")
+@click.option("--discussions", is_flag=True, help="Also print its discussions and comments, one a line.")
+@click.pass_context
+def payload_command(ctx: click.Context, /, reference: str, *, project: str | None, discussions: bool) -> Output:
+    """Print an item as received, as JSON.
+
+    REF is '#12', '!12', 'group/project!12', a URL, an at:// URI, or a number that only one kind of item has. Fields
+    that no other command shows are part of it.
+    """
+    found = find_payloads(invocation_of(ctx).app(), reference, project, below=discussions)
+    return Output(found, [msgspec.json.encode(one.payload).decode() for one in (found.item, *found.below)])
 
 
 @click.command("coverage", cls=LoreCommand, example="lore coverage -p group/project", answer=Coverage)

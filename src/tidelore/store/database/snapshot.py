@@ -31,6 +31,7 @@ _OF_REQUEST = "merge_request_id IN (SELECT id FROM origin.merge_requests WHERE p
 KEPT: Mapping[str, str | None] = MappingProxyType(
     {
         "projects": "id = :project",
+        "payload_dictionaries": _OWN,
         **dict.fromkeys(("raw_payloads", "labels", "issues", "merge_requests", "discussions", "notes", "topics"), _OWN),
         **dict.fromkeys(("resource_state_events", "resource_label_events", "resource_milestone_events"), _OWN),
         **dict.fromkeys(("cursors", "child_sync", "refused_children", "mr_file_changes", "changes", "documents"), _OWN),
@@ -65,6 +66,7 @@ _REPLACED = {
 _WITHOUT_PAYLOAD = {
     ("raw_payloads", "payload"): "x''",
     ("raw_payloads", "encoding"): "'identity'",
+    ("raw_payloads", "dictionary_id"): "NULL",
     ("raw_payloads", "resource_type"): f"CASE resource_type WHEN 'tombstone' THEN resource_type"
     f" ELSE '{LEFT_OUT_PAYLOAD}' END",
 }
@@ -212,7 +214,7 @@ def _copy_rows(connection: apsw.Connection, plan: SnapshotPlan) -> None:
     replaced = _REPLACED | ({} if plan.payloads else _WITHOUT_PAYLOAD)
     for table, of_project in KEPT.items():
         condition = "1 = 1" if plan.project_id is None else of_project
-        if condition is None:
+        if condition is None or (table == "payload_dictionaries" and not plan.payloads):
             continue
         if table == "sync_runs":
             condition = "status <> 'running'"

@@ -26,7 +26,7 @@ from tidelore.core.errors import DatabaseUnusable, IntegrityError, NotFound, Sto
 from tidelore.core.patterns import late_pattern
 from tidelore.store.database.port import SCHEMA_RECORD, Flush, Params, Patience, Row, foreign_database
 
-SIZES = (16, 4, 1)
+SIZES = (64, 16, 4, 1)
 """The numbers of rows one statement may insert. Only a few sizes, so that prepared statements are reused."""
 
 _VALUES = " VALUES "

@@ -20,7 +20,7 @@ from tidelore.engine.cursor import SKEW_MS, Window, decode
 from tidelore.store.database.migrate import migrations
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.kinds import PARENT_KINDS
-from tidelore.store.mirror.payloads import LEFT_OUT_PAYLOAD, unpacked
+from tidelore.store.mirror.payloads import LEFT_OUT_PAYLOAD, PayloadReader
 from tidelore.store.reading.documents import DOCUMENTED
 from tidelore.store.work.events import FOLLOWUPS
 from tidelore.store.work.runs import RunTable
@@ -460,15 +460,15 @@ def _payloads_intact(database: Database) -> CheckFinding:
 
 
 def _damaged_payloads(database: Database) -> Iterator[int]:
-    after = -1
+    after, reader = -1, PayloadReader(database.read)
     while rows := database.read(
-        "SELECT id, content_hash, encoding, payload FROM raw_payloads WHERE id > :after"
+        "SELECT id, content_hash, encoding, payload, dictionary_id FROM raw_payloads WHERE id > :after"
         " AND resource_type <> :left_out ORDER BY id LIMIT :batch",
         {"after": after, "batch": _BATCH, "left_out": LEFT_OUT_PAYLOAD},
     ):
-        for payload_id, address, encoding, payload in rows:
+        for payload_id, address, *packed in rows:
             try:
-                intact = digest(unpacked(encoding, payload)) == bytes(address)
+                intact = digest(reader.unpack(*packed)) == bytes(address)
             except ValueError:
                 intact = False
             if not intact:

@@ -28,7 +28,7 @@ from tidelore.store.mirror.child_progress import (
 )
 from tidelore.store.mirror.documents import SOURCE_TYPES, mark_parents, remove_documents_of_threads
 from tidelore.store.mirror.kinds import ISSUE, MERGE_REQUEST, ParentKind
-from tidelore.store.mirror.payloads import Content, Pack, forget_payloads, store_contents, unpacked
+from tidelore.store.mirror.payloads import Content, Pack, PayloadReader, forget_payloads, store_contents
 from tidelore.store.mirror.quarantine import release, release_children
 
 
@@ -219,11 +219,13 @@ def held_between(
 def live_payloads(database: Database, table: str, path: str) -> dict[int, bytes]:
     """Return the stored payload of every live row of a project. For comparisons; not for large projects."""
     rows = database.read(
-        f"SELECT t.remote_id, r.encoding, r.payload FROM {table} t JOIN raw_payloads r ON r.id = t.raw_payload_id"
-        " JOIN projects p ON p.id = t.project_id WHERE p.path = :path AND t.deleted_at IS NULL",
+        f"SELECT t.remote_id, r.encoding, r.payload, r.dictionary_id FROM {table} t"
+        " JOIN raw_payloads r ON r.id = t.raw_payload_id JOIN projects p ON p.id = t.project_id"
+        " WHERE p.path = :path AND t.deleted_at IS NULL",
         {"path": path},
     )
-    return {remote_id: unpacked(encoding, payload) for remote_id, encoding, payload in rows}
+    reader = PayloadReader(database.read)
+    return {remote_id: reader.unpack(*packed) for remote_id, *packed in rows}
 
 
 class Family:
@@ -288,7 +290,7 @@ class Family:
     ) -> LinkCounts:
         """Store new versions with their payloads, labels and people."""
         parents = only_parents(items)
-        contents = [Content(str(item.version.id), digest(item.payload), item.payload) for item in parents]
+        contents = [Content(str(item.version.id), payload_digest(item), item.payload) for item in parents]
         store_contents(tx, project_id, self.resource_type, contents, pack=pack, now_ms=now_ms)
         known = row_ids(tx, self.table, project_id, [item.record.remote_id for item in parents])
         return write_parents(tx, self, project_id, parents, set(known), now_ms)
@@ -308,8 +310,13 @@ class Family:
             now_ms,
             item.version.digest,
             # A version may be that of the record, which is not the same as that of the payload.
-            digest(item.payload),
+            payload_digest(item),
         )
+
+
+def payload_digest(item: Item[object]) -> bytes:
+    """Return the digest of an item's payload."""
+    return item.payload_digest or digest(item.payload)
 
 
 def only_parents(items: Sequence[Item[ListedRecord]]) -> Sequence[Item[ParentRecord]]:

@@ -278,7 +278,7 @@ def _empty(tx: Transaction, rows: Sequence[Row], now_ms: int) -> None:
     ids = list(uris)
     nothing = digest(_NO_PAYLOAD)
     contents = [Content(uri, nothing, _NO_PAYLOAD) for uri in uris.values()]
-    store_contents(tx, None, SOURCE_TYPE, contents, pack=lambda payload: ("identity", payload), now_ms=now_ms)
+    store_contents(tx, None, SOURCE_TYPE, contents, pack=packer(compress=False), now_ms=now_ms)
     tx.execute(
         "UPDATE posts SET text = '', langs = '', alt_text = '', labels = '', tags = '', raw_payload_id ="
         " (SELECT id FROM raw_payloads r WHERE r.remote_id = posts.uri AND r.content_hash = :nothing)"

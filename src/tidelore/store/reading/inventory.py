@@ -24,7 +24,7 @@ from tidelore.core.model import (
 )
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.kinds import ParentKind
-from tidelore.store.mirror.payloads import unpacked
+from tidelore.store.mirror.payloads import PayloadReader
 
 
 class Holding(Struct, frozen=True):
@@ -83,11 +83,12 @@ def held_children(database: Database, name: str, kind: ParentKind, path: str) ->
 def held_discussions(database: Database, kind: ParentKind, path: str) -> dict[tuple[int, str], bytes]:
     """Return the payload of every discussion under the live parents of a project, by the parent's iid and its id."""
     rows = database.read(
-        f"SELECT t.iid, c.remote_id, r.encoding, r.payload FROM {kind.table} t"
+        f"SELECT t.iid, c.remote_id, r.encoding, r.payload, r.dictionary_id FROM {kind.table} t"
         f" JOIN discussions c ON c.{kind.column} = t.id JOIN raw_payloads r ON r.id = c.raw_payload_id {_LIVE}",
         {"path": path},
     )
-    return {(iid, remote_id): unpacked(encoding, payload) for iid, remote_id, encoding, payload in rows}
+    reader = PayloadReader(database.read)
+    return {(iid, remote_id): reader.unpack(*packed) for iid, remote_id, *packed in rows}
 
 
 def held_statuses(database: Database, path: str) -> dict[int, dict[str, Any]]:

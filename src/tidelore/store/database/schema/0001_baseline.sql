@@ -134,7 +134,19 @@ CREATE TABLE quarantine (
     PRIMARY KEY (source, surface, scope, remote_key)
 ) STRICT, WITHOUT ROWID;
 
--- Remote objects as they were received. The same bytes are stored once.
+-- Zstandard dictionaries that payloads are packed with. A dictionary holds the field names and the words that many
+-- payloads of its project and type share. It is never changed.
+CREATE TABLE payload_dictionaries (
+    id            INTEGER PRIMARY KEY,
+    project_id    INTEGER REFERENCES projects (id) ON DELETE CASCADE,
+    resource_type TEXT NOT NULL,
+    content_hash  BLOB NOT NULL,
+    dictionary    BLOB NOT NULL,
+    created_at    INTEGER NOT NULL
+) STRICT;
+CREATE INDEX idx_payload_dictionaries_type ON payload_dictionaries (project_id, resource_type);
+
+-- Remote objects as they were received. The same bytes are stored once. `lore payload` prints them.
 CREATE TABLE raw_payloads (
     id            INTEGER PRIMARY KEY,
     content_hash  BLOB NOT NULL,
@@ -144,6 +156,7 @@ CREATE TABLE raw_payloads (
     encoding      TEXT NOT NULL CHECK (encoding IN ('identity', 'zstd')),
     payload       BLOB NOT NULL,
     fetched_at    INTEGER NOT NULL,
+    dictionary_id INTEGER REFERENCES payload_dictionaries (id),          -- the dictionary to decompress it with
     UNIQUE (remote_id, content_hash)                                     -- the id first, so that a page's payloads lie side by side
 ) STRICT;
 
@@ -196,7 +209,6 @@ CREATE TABLE issues (
 CREATE INDEX idx_issues_project_updated ON issues (project_id, updated_at);
 CREATE INDEX idx_issues_project_created ON issues (project_id, created_at);
 CREATE INDEX idx_issues_project_iid ON issues (project_id, iid);
-CREATE INDEX idx_issues_project_state ON issues (project_id, state);
 CREATE INDEX idx_issues_author ON issues (author_username);
 CREATE INDEX idx_issues_status_name ON issues (project_id, status_name);
 CREATE INDEX idx_issues_live ON issues (updated_at, id, project_id, state) WHERE deleted_at IS NULL;
@@ -262,11 +274,9 @@ CREATE TABLE merge_requests (
 CREATE INDEX idx_mrs_project_updated ON merge_requests (project_id, updated_at);
 CREATE INDEX idx_mrs_project_created ON merge_requests (project_id, created_at);
 CREATE INDEX idx_mrs_project_iid ON merge_requests (project_id, iid);
-CREATE INDEX idx_mrs_state ON merge_requests (project_id, state);
 CREATE INDEX idx_mrs_author ON merge_requests (author_username);
 CREATE INDEX idx_mrs_target_branch ON merge_requests (project_id, target_branch);
 CREATE INDEX idx_mrs_source_branch ON merge_requests (project_id, source_branch);
-CREATE INDEX idx_mrs_detailed_merge_status ON merge_requests (project_id, detailed_merge_status);
 CREATE INDEX idx_mrs_draft ON merge_requests (project_id, draft);
 CREATE INDEX idx_mrs_live ON merge_requests (updated_at, id, project_id, state) WHERE deleted_at IS NULL;
 CREATE INDEX idx_mrs_live_created ON merge_requests (created_at, id) WHERE deleted_at IS NULL;
@@ -358,7 +368,6 @@ CREATE TABLE discussions (
     CHECK ((issue_id IS NULL) <> (merge_request_id IS NULL))
 ) STRICT;
 CREATE INDEX idx_discussions_issue_id ON discussions (issue_id);
-CREATE INDEX idx_discussions_mr_id ON discussions (merge_request_id);
 CREATE INDEX idx_discussions_mr_resolved ON discussions (merge_request_id, resolved, resolvable);
 CREATE INDEX idx_discussions_payload ON discussions (raw_payload_id);
 
@@ -412,7 +421,6 @@ CREATE TABLE notes (
     UNIQUE (project_id, kind, remote_id)
 ) STRICT;
 CREATE INDEX idx_notes_discussion ON notes (discussion_id, position);
-CREATE INDEX idx_notes_type ON notes (note_type);
 CREATE INDEX idx_notes_author ON notes (author_username);
 CREATE INDEX idx_notes_new_path_line ON notes (position_new_path, position_new_line)
     WHERE position_new_path IS NOT NULL;
