@@ -65,6 +65,8 @@ FENCE = (
     ),
 )
 
+SCOPES = "one writer per scope"
+
 TAKEOVER = (
     Mutant(
         name="swap-without-comparing",
@@ -79,8 +81,8 @@ TAKEOVER = (
         name="lost-race-taken-for-won",
         invariant="lease takeover race",
         file="engine/lease.py",
-        before="        if store.swap(None if row is None else row.generation, mine):\n",
-        after="        if store.swap(None if row is None else row.generation, mine) or row is None:\n",
+        before="        if store.take(mine, rows):\n",
+        after="        if store.take(mine, rows) or not rows:\n",
         test=f"{_LEASE}::test_of_two_processes_racing_for_a_lease_exactly_one_gets_it",
         why="The first two processes on a new database would both write.",
     ),
@@ -106,10 +108,47 @@ TAKEOVER = (
         name="takeover-keeps-the-generation",
         invariant="lease takeover race",
         file="engine/lease.py",
-        before="        generation = 1 if row is None else row.generation + 1\n",
-        after="        generation = 1 if row is None else row.generation\n",
+        before="        generation = 1 + max((row.generation for row in rows if row.name == name), default=0)\n",
+        after="        generation = max((row.generation for row in rows if row.name == name), default=1)\n",
         test=f"{_LEASE}::test_a_holder_that_was_taken_over_gets_lease_lost_and_cannot_release_the_lease",
         why="Whoever was taken over could not tell: its next heartbeat would take the lease back.",
+    ),
+    Mutant(
+        name="whole-taken-beside-its-parts",
+        invariant=SCOPES,
+        file="store/work/leases.py",
+        before="OR substr(name, 1, :length) = :below)",
+        after="OR (:length < 0 AND name = :below))",
+        test=f"{_LEASES}::test_two_projects_are_held_at_the_same_time_and_the_whole_is_not[sqlite]",
+        why="A sync of everything and a worker on one project would write the same rows.",
+    ),
+    Mutant(
+        name="parts-not-fenced-by-the-whole",
+        invariant=SCOPES,
+        file="store/work/leases.py",
+        before="                if other.name != row.name and other.holder is not None:\n",
+        after="                if other.name != row.name and other.holder is None:\n",
+        test=f"{_LEASES}::test_taking_the_whole_stops_the_holders_of_its_parts[sqlite]",
+        why="A worker that was frozen would go on writing after its scope was taken with all others.",
+    ),
+    Mutant(
+        name="tree-of-leases-not-locked",
+        invariant=SCOPES,
+        file="store/work/leases.py",
+        before='{"name": above[0] if above else row.name})',
+        after='{"name": row.name})',
+        test=f"{_LEASES}::test_of_threads_that_race_for_the_whole_and_its_parts_none_holds_what_another_holds[postgres]",
+        why="One process could take a part while another takes the whole.",
+    ),
+    Mutant(
+        name="frozen-holder-keeps-its-connection",
+        invariant=SCOPES,
+        file="engine/lease.py",
+        before="                store.end_session(row.session)\n",
+        after="                pass\n",
+        test="tests/contract/test_postgres_timeouts.py"
+        "::test_a_holder_stopped_in_the_middle_of_a_batch_is_taken_over_at_once",
+        why="A process frozen in a batch keeps its row locks, and every other worker waits for them.",
     ),
 )
 

@@ -95,6 +95,7 @@ PROMISES = (
         "lease takeover race",
         ("tests/crash/test_lease_race.py::test_of_processes_started_at_once_one_writes_and_the_others_name_it",),
     ),
+    Promise(guarding.SCOPES),
     Promise("ledger transitions"),
     Promise(
         "cursor corruption",

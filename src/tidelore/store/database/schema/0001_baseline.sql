@@ -75,10 +75,12 @@ CREATE TABLE leases (
     holder_host    TEXT,
     holder_pid     INTEGER,
     holder_started TEXT,                                                 -- machine, boot, pid namespace and start time
+    holder_session TEXT,                                                 -- PostgreSQL: application_name of its connection
     command        TEXT NOT NULL,
     acquired_at    INTEGER NOT NULL,
     heartbeat_at   INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX idx_leases_held ON leases (name) WHERE holder_host IS NOT NULL;
 
 -- Ledger of runs: one row per command that writes.
 CREATE TABLE sync_runs (
