@@ -152,6 +152,58 @@ TAKEOVER = (
     ),
 )
 
+SHARED_LIMIT = "one rate limit for all workers"
+GRANTS = "tests/unit/http/test_grants.py"
+
+GRANTING = (
+    Mutant(
+        name="granted-requests-counted-by-nobody",
+        invariant=SHARED_LIMIT,
+        file="http/grants.py",
+        before="replace(state, remaining=state.remaining - count), count",
+        after="state, count",
+        test="tests/contract/test_store_rate_budgets.py"
+        "::test_processes_that_ask_at_the_same_time_are_granted_no_more_than_the_limit[sqlite]",
+        why="Every worker would send what the server allows for all.",
+    ),
+    Mutant(
+        name="requests-on-their-way-forgotten",
+        invariant=SHARED_LIMIT,
+        file="http/grants.py",
+        before="    left = budget.remaining - (state.outstanding if budget.reset_at is not None else 0)\n",
+        after="    left = budget.remaining\n",
+        test=f"{GRANTS}::test_what_was_granted_and_not_sent_yet_is_taken_off_what_the_server_reports",
+        why="Beside another program with the same token the workers would exceed the limit.",
+    ),
+    Mutant(
+        name="older-response-raises-the-budget",
+        invariant=SHARED_LIMIT,
+        file="http/grants.py",
+        before="else min(left, state.remaining)\n",
+        after="else left\n",
+        test=f"{GRANTS}::test_an_older_response_does_not_raise_what_is_left",
+        why="Responses arrive in any order; an old one would grant requests twice.",
+    ),
+    Mutant(
+        name="limit-unknown-and-all-send",
+        invariant=SHARED_LIMIT,
+        file="http/grants.py",
+        before="        if state.probe_until > now_ms:\n",
+        after="        if state.probe_until > now_ms + PROBE_MS:\n",
+        test=f"{GRANTS}::test_while_the_limit_is_unknown_one_request_is_granted_and_others_wait_for_its_response",
+        why="Workers that start together would exceed a small limit before any of them knows it.",
+    ),
+    Mutant(
+        name="pause-kept-to-oneself",
+        invariant=SHARED_LIMIT,
+        file="http/grants.py",
+        before="    if state.pause_until > now_ms:\n",
+        after="    if state.pause_until > now_ms + 86_400_000:\n",
+        test=f"{GRANTS}::test_a_pause_of_one_process_holds_for_all",
+        why="Other workers would go on sending to a server that asked for a pause.",
+    ),
+)
+
 LEDGER = (
     Mutant(
         name="interrupted-run-left-running",
@@ -274,4 +326,4 @@ ALLOWANCE = (
     ),
 )
 
-MUTANTS = (*FENCE, *TAKEOVER, *LEDGER, *CORRUPTION, *FOREIGN, *ALLOWANCE)
+MUTANTS = (*FENCE, *TAKEOVER, *GRANTING, *LEDGER, *CORRUPTION, *FOREIGN, *ALLOWANCE)

@@ -1033,6 +1033,20 @@ CREATE TABLE source_pauses (
     updated_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- What is left of the rate limit of a host and token, for all workers together.
+CREATE TABLE rate_budgets (
+    key         TEXT PRIMARY KEY,                                        -- name of the host, and a digest of the token
+    remaining   INTEGER,                                                 -- neither sent nor granted; NULL: no limit known
+    allowed     INTEGER,
+    reset_at    INTEGER,
+    outstanding INTEGER NOT NULL,                                        -- granted and not known to be answered
+    pause_until INTEGER NOT NULL,                                        -- the server asked to send nothing until then
+    slot_at     INTEGER NOT NULL,                                        -- next request by sync.rate_limit_rps
+    probe_until INTEGER NOT NULL,                                        -- one worker asks for the limit, others wait
+    is_known    INTEGER NOT NULL,
+    updated_at  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- Webhook deliveries: what a forge announced, never what it sent. No row of the copy is written from a delivery.
 CREATE TABLE hook_deliveries (
     id          INTEGER PRIMARY KEY,
