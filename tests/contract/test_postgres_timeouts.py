@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 
 import psycopg
@@ -15,7 +18,7 @@ from tidelore.core.config_file import load_config
 from tidelore.core.errors import DatabaseUnreachable, StorageFailed
 from tidelore.core.process import ProcessIdentity
 from tidelore.engine.lease import Lease, acquire
-from tidelore.store.database.port import Database, Limits, Patience
+from tidelore.store.database.port import Database, Limits, Patience, Transaction
 from tidelore.store.database.postgres import PostgresDatabase
 from tidelore.store.mirror.projects import list_projects
 from tidelore.store.work.leases import LeaseTable, writing
@@ -75,6 +78,9 @@ def test_a_holder_frozen_inside_a_transaction_loses_it_and_the_lease_is_taken_ov
     ):
         held = take(frozen, clock, ProcessIdentity.current())
         clock.advance(5)
+        with heir.transaction() as tx:
+            # As behind a pooler that shows another name: then nobody can end the connection by it.
+            tx.execute("UPDATE leases SET holder_session = 'another'")
 
         def freeze() -> None:
             with writing(frozen, held) as tx:
@@ -91,6 +97,65 @@ def test_a_holder_frozen_inside_a_transaction_loses_it_and_the_lease_is_taken_ov
         assert list_projects(heir) == []
         with pytest.raises(Exception, match="took over"), writing(frozen, held):
             raise AssertionError("the transaction must not begin")
+
+
+_FREEZES = """
+from tests.contract.test_postgres_timeouts import add_projects, connected, take
+from tests.support.manual_clock import ManualClock
+from tidelore.core.process import ProcessIdentity
+from tidelore.store.work.leases import writing
+import sys
+def rows():
+    yield from range(1, 200)
+    print("inside", flush=True)
+    sys.stdin.readline()
+    yield 200
+with connected(sys.argv[1], idle=0.2) as database:
+    held = take(database, ManualClock(), ProcessIdentity.current())
+    with writing(database, held) as tx:
+        add_projects(tx, rows())
+"""
+
+
+def add_projects(tx: Transaction, numbers: Iterable[int]) -> None:
+    tx.execute_many(
+        "INSERT INTO projects (source, remote_id, path, name, configured, created_at, updated_at)"
+        " VALUES ('gitlab', :n, 'p' || :n, 'p', 'p' || :n, 1, 1)",
+        ({"n": n} for n in numbers),
+    )
+
+
+def test_a_holder_stopped_in_the_middle_of_a_batch_is_taken_over_at_once(
+    migrated_postgres_address: str, clock: ManualClock
+) -> None:
+    """The server counts it as active, so no timeout ends it; its successor lets the server end its connection."""
+    with (
+        frozen_process(_FREEZES, migrated_postgres_address) as frozen,
+        closing(PostgresDatabase(migrated_postgres_address, Patience(Limits(lock=20)))) as heir,
+    ):
+        assert frozen.stdout is not None
+        assert frozen.stdout.readline() == "inside\n"
+        frozen.send_signal(signal.SIGSTOP)
+        (held,) = heir.read("SELECT generation FROM leases")
+        clock.advance(5)
+        successor = take(heir, clock, OTHER)
+        assert (successor.taken_as, successor.generation) == ("stale", held[0] + 1)
+        with writing(heir, successor) as tx:
+            add_projects(tx, [200])
+        frozen.send_signal(signal.SIGCONT)
+        assert "DatabaseUnreachable" in frozen.communicate("go\n", timeout=30)[1]
+        assert [project.remote_id for project in list_projects(heir)] == [200]
+
+
+@contextmanager
+def frozen_process(script: str, address: str) -> Iterator[subprocess.Popen[str]]:
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([sys.executable, "-c", script, address], stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @pytest.fixture

@@ -23,9 +23,11 @@ OTHER = ProcessIdentity("there", 20, "200")
 STALE_MS = 600_000
 
 
-def take(database: Database, clock: ManualClock, who: ProcessIdentity = ME, *, force: bool = False) -> Lease:
+def take(
+    database: Database, clock: ManualClock, who: ProcessIdentity = ME, *, force: bool = False, name: str = "sync"
+) -> Lease:
     return acquire(
-        LeaseTable(database), "sync", who, f"lore ingest by {who.pid}", clock,
+        LeaseTable(database), name, who, f"lore ingest by {who.pid}", clock,
         stale_after_ms=STALE_MS, is_dead=lambda _: False, force=force,
     )  # fmt: skip
 
@@ -143,26 +145,26 @@ def test_a_takeover_waits_until_the_fenced_transaction_has_ended(
 def test_one_of_many_racing_threads_gets_the_lease_in_each_round(
     database: Database, connect: Callable[[], Database], clock: ManualClock
 ) -> None:
-    crowd = [connect() for _ in range(4)]
+    crowd = [(connect(), "sync") for _ in range(4)]
     for _ in range(10):
         won = _winners(crowd, clock)
         assert len(won) == 1
         won[0].release()
 
 
-def _winners(crowd: list[Database], clock: ManualClock) -> list[Lease]:
+def _winners(crowd: list[tuple[Database, str]], clock: ManualClock) -> list[Lease]:
     line = threading.Barrier(len(crowd))
     won: list[Lease] = []
     lost: list[LockHeld] = []
 
-    def run(connection: Database) -> None:
+    def run(connection: Database, name: str) -> None:
         line.wait(20)
         try:
-            won.append(take(connection, clock))
+            won.append(take(connection, clock, name=name))
         except LockHeld as error:
             lost.append(error)
 
-    threads = [threading.Thread(target=run, args=(connection,)) for connection in crowd]
+    threads = [threading.Thread(target=run, args=one) for one in crowd]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -216,3 +218,64 @@ def test_leases_with_different_names_are_independent(database: Database, clock: 
     held = table.read("sync")
     assert held is not None
     assert held.holder == ME
+
+
+def test_two_projects_are_held_at_the_same_time_and_the_whole_is_not(database: Database, clock: ManualClock) -> None:
+    one = take(database, clock, name="sync host group/a")
+    two = take(database, clock, OTHER, name="sync host group/a/b")
+    for wide in ("sync", "sync host"):
+        with pytest.raises(LockHeld, match="pid 10 on here"):
+            take(database, clock, OTHER, name=wide)
+    for lease in (one, two):
+        with writing(database, lease):
+            pass
+    one.release()
+    with pytest.raises(LockHeld, match="pid 20 on there"):
+        take(database, clock, name="sync")
+    two.release()
+    whole = take(database, clock, name="sync")
+    assert whole.taken_as == "free"
+    with pytest.raises(LockHeld):
+        take(database, clock, OTHER, name="sync host group/a")
+
+
+def test_taking_the_whole_stops_the_holders_of_its_parts(database: Database, clock: ManualClock) -> None:
+    part, other = take(database, clock, name="sync host a"), take(database, clock, name="bluesky")
+    whole = take(database, clock, OTHER, name="sync", force=True)
+    assert whole.taken_as == "forced"
+    with pytest.raises(LeaseLost), writing(database, part):
+        raise AssertionError("the transaction must not begin")
+    with pytest.raises(LeaseLost):
+        part.heartbeat()
+    part.release()
+    for lease in (whole, other):
+        with writing(database, lease):
+            pass
+
+
+def test_taking_a_part_of_a_silent_holder_stops_it_and_leaves_other_parts_alone(
+    database: Database, clock: ManualClock
+) -> None:
+    whole = take(database, clock)
+    clock.advance(STALE_MS / 1000 + 1)
+    part = take(database, clock, OTHER, name="sync host a")
+    assert part.taken_as == "stale"
+    again = take(database, clock, ME, name="sync host b")
+    with pytest.raises(LeaseLost), writing(database, whole):
+        raise AssertionError("the transaction must not begin")
+    for lease in (part, again):
+        with writing(database, lease):
+            pass
+
+
+def test_of_threads_that_race_for_the_whole_and_its_parts_none_holds_what_another_holds(
+    database: Database, connect: Callable[[], Database], clock: ManualClock
+) -> None:
+    names = ["sync", "sync host a", "sync host b", "sync host"]
+    crowd = [(connect(), name) for name in names]
+    for _ in range(8):
+        won = _winners(crowd, clock)
+        held = {lease.name for lease in won}
+        assert held in ({"sync"}, {"sync host"}, {"sync host a", "sync host b"}, {"sync host a"}, {"sync host b"})
+        for lease in won:
+            lease.release()

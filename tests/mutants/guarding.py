@@ -65,6 +65,8 @@ FENCE = (
     ),
 )
 
+SCOPES = "one writer per scope"
+
 TAKEOVER = (
     Mutant(
         name="swap-without-comparing",
@@ -79,8 +81,8 @@ TAKEOVER = (
         name="lost-race-taken-for-won",
         invariant="lease takeover race",
         file="engine/lease.py",
-        before="        if store.swap(None if row is None else row.generation, mine):\n",
-        after="        if store.swap(None if row is None else row.generation, mine) or row is None:\n",
+        before="        if store.take(mine, rows):\n",
+        after="        if store.take(mine, rows) or not rows:\n",
         test=f"{_LEASE}::test_of_two_processes_racing_for_a_lease_exactly_one_gets_it",
         why="The first two processes on a new database would both write.",
     ),
@@ -106,10 +108,99 @@ TAKEOVER = (
         name="takeover-keeps-the-generation",
         invariant="lease takeover race",
         file="engine/lease.py",
-        before="        generation = 1 if row is None else row.generation + 1\n",
-        after="        generation = 1 if row is None else row.generation\n",
+        before="        generation = 1 + max((row.generation for row in rows if row.name == name), default=0)\n",
+        after="        generation = max((row.generation for row in rows if row.name == name), default=1)\n",
         test=f"{_LEASE}::test_a_holder_that_was_taken_over_gets_lease_lost_and_cannot_release_the_lease",
         why="Whoever was taken over could not tell: its next heartbeat would take the lease back.",
+    ),
+    Mutant(
+        name="whole-taken-beside-its-parts",
+        invariant=SCOPES,
+        file="store/work/leases.py",
+        before="OR substr(name, 1, :length) = :below)",
+        after="OR (:length < 0 AND name = :below))",
+        test=f"{_LEASES}::test_two_projects_are_held_at_the_same_time_and_the_whole_is_not[sqlite]",
+        why="A sync of everything and a worker on one project would write the same rows.",
+    ),
+    Mutant(
+        name="parts-not-fenced-by-the-whole",
+        invariant=SCOPES,
+        file="store/work/leases.py",
+        before="                if other.name != row.name and other.holder is not None:\n",
+        after="                if other.name != row.name and other.holder is None:\n",
+        test=f"{_LEASES}::test_taking_the_whole_stops_the_holders_of_its_parts[sqlite]",
+        why="A worker that was frozen would go on writing after its scope was taken with all others.",
+    ),
+    Mutant(
+        name="tree-of-leases-not-locked",
+        invariant=SCOPES,
+        file="store/work/leases.py",
+        before='{"name": above[0] if above else row.name})',
+        after='{"name": row.name})',
+        test=f"{_LEASES}::test_of_threads_that_race_for_the_whole_and_its_parts_none_holds_what_another_holds[postgres]",
+        why="One process could take a part while another takes the whole.",
+    ),
+    Mutant(
+        name="frozen-holder-keeps-its-connection",
+        invariant=SCOPES,
+        file="engine/lease.py",
+        before="                store.end_session(row.session)\n",
+        after="                pass\n",
+        test="tests/contract/test_postgres_timeouts.py"
+        "::test_a_holder_stopped_in_the_middle_of_a_batch_is_taken_over_at_once",
+        why="A process frozen in a batch keeps its row locks, and every other worker waits for them.",
+    ),
+)
+
+SHARED_LIMIT = "one rate limit for all workers"
+GRANTS = "tests/unit/http/test_grants.py"
+
+GRANTING = (
+    Mutant(
+        name="granted-requests-counted-by-nobody",
+        invariant=SHARED_LIMIT,
+        file="http/grants.py",
+        before="replace(state, remaining=state.remaining - count), count",
+        after="state, count",
+        test="tests/contract/test_store_rate_budgets.py"
+        "::test_processes_that_ask_at_the_same_time_are_granted_no_more_than_the_limit[sqlite]",
+        why="Every worker would send what the server allows for all.",
+    ),
+    Mutant(
+        name="requests-on-their-way-forgotten",
+        invariant=SHARED_LIMIT,
+        file="http/grants.py",
+        before="    left = budget.remaining - (state.outstanding if budget.reset_at is not None else 0)\n",
+        after="    left = budget.remaining\n",
+        test=f"{GRANTS}::test_what_was_granted_and_not_sent_yet_is_taken_off_what_the_server_reports",
+        why="Beside another program with the same token the workers would exceed the limit.",
+    ),
+    Mutant(
+        name="older-response-raises-the-budget",
+        invariant=SHARED_LIMIT,
+        file="http/grants.py",
+        before="else min(left, state.remaining)\n",
+        after="else left\n",
+        test=f"{GRANTS}::test_an_older_response_does_not_raise_what_is_left",
+        why="Responses arrive in any order; an old one would grant requests twice.",
+    ),
+    Mutant(
+        name="limit-unknown-and-all-send",
+        invariant=SHARED_LIMIT,
+        file="http/grants.py",
+        before="        if state.probe_until > now_ms:\n",
+        after="        if state.probe_until > now_ms + PROBE_MS:\n",
+        test=f"{GRANTS}::test_while_the_limit_is_unknown_one_request_is_granted_and_others_wait_for_its_response",
+        why="Workers that start together would exceed a small limit before any of them knows it.",
+    ),
+    Mutant(
+        name="pause-kept-to-oneself",
+        invariant=SHARED_LIMIT,
+        file="http/grants.py",
+        before="    if state.pause_until > now_ms:\n",
+        after="    if state.pause_until > now_ms + 86_400_000:\n",
+        test=f"{GRANTS}::test_a_pause_of_one_process_holds_for_all",
+        why="Other workers would go on sending to a server that asked for a pause.",
     ),
 )
 
@@ -235,4 +326,4 @@ ALLOWANCE = (
     ),
 )
 
-MUTANTS = (*FENCE, *TAKEOVER, *LEDGER, *CORRUPTION, *FOREIGN, *ALLOWANCE)
+MUTANTS = (*FENCE, *TAKEOVER, *GRANTING, *LEDGER, *CORRUPTION, *FOREIGN, *ALLOWANCE)

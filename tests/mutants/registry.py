@@ -95,6 +95,11 @@ PROMISES = (
         "lease takeover race",
         ("tests/crash/test_lease_race.py::test_of_processes_started_at_once_one_writes_and_the_others_name_it",),
     ),
+    Promise(guarding.SCOPES),
+    Promise(
+        guarding.SHARED_LIMIT,
+        (f"{guarding.GRANTS}::test_clients_of_several_processes_together_send_no_more_than_the_limit",),
+    ),
     Promise("ledger transitions"),
     Promise(
         "cursor corruption",

@@ -199,7 +199,7 @@ async def refresh_topic(
     from tidelore.sources.ports import TOPICS
     from tidelore.sources.registry import open_hosts
     from tidelore.store.mirror.documents import DocumentSource
-    from tidelore.store.work.session import Workshop, open_session
+    from tidelore.store.work.session import Workshop, lease_of, open_session
     from tidelore.sync import lists
     from tidelore.sync.projects import ListTarget
     from tidelore.sync.report import RequestCount
@@ -213,7 +213,8 @@ async def refresh_topic(
         database = app.open_store()
         stack.callback(database.close)
         shop = Workshop(database, app.config, app.clock, app.seam, "lore sync")
-        async with open_session(shop, force=False, wait_seconds=REFRESH_WAIT_SECONDS) as session:
+        name = lease_of(database, {(project.source, project.configured)})
+        async with open_session(shop, force=False, wait_seconds=REFRESH_WAIT_SECONDS, lease=name) as session:
             target = ListTarget(source, project.configured, TOPICS)
             tally = await lists.refresh_topic(session, target, project, number)
             await make_documents(session, on_progress, [DocumentSource("topic", topic_id)])
@@ -347,13 +348,14 @@ async def document(
     """Generate the documents of items marked as changed; sends no requests."""
     from tidelore.documents.generation import make_documents
     from tidelore.store.mirror.documents import mark_all
-    from tidelore.store.work.session import Workshop, open_session
+    from tidelore.store.work.session import DOCUMENTS_LEASE, Workshop, open_session
     from tidelore.sync.report import also_to_ledger
 
     database = app.open_store()
     try:
         shop = Workshop(database, app.config, app.clock, app.seam, "lore generate-docs", app.insists)
-        async with open_session(shop, force=force, phase="docs", note="full" if full else None) as session:
+        note = "full" if full else None
+        async with open_session(shop, force=force, phase="docs", note=note, lease=DOCUMENTS_LEASE) as session:
             if full:
                 mark_all(database, session.lease, app.clock.now_ms())
             report = await make_documents(session, also_to_ledger(session, on_progress))

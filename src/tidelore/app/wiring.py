@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tidelore.engine.crashpoint import Crashpoint
     from tidelore.feedback.consumer import FeedbackConsumer
     from tidelore.feedback.report import RepoReport
+    from tidelore.http.grants import GrantBook
     from tidelore.http.limits import RequestAllowance
     from tidelore.http.response import RequestMetric
     from tidelore.http.transport import Transport
@@ -92,6 +93,7 @@ class App(Struct, frozen=True):
     `on_reading`: called with the end of the last successful sync whenever the local copy is read.
     `on_left_out`: called with the number of texts that a lockdown leaves out.
     `allowance`: limits the requests of a run to all sources together.
+    `grants`: the rate limits that this process shares with others.
     """
 
     config: Config
@@ -106,6 +108,7 @@ class App(Struct, frozen=True):
     on_reading: Callable[[int | None], None] = lambda _synced_at: None
     on_left_out: Callable[[int], None] = lambda _texts: None
     allowance: RequestAllowance | None = None
+    grants: GrantBook | None = None
 
     @property
     def address(self) -> str:
@@ -151,9 +154,8 @@ class App(Struct, frozen=True):
 
         patience = self.patience_seconds if patience_seconds is None else min(patience_seconds, self.patience_seconds)
         pauses = StoredPauses(self.open_store, self.clock)
-        return Wiring(
-            self.config, self.clock, self.environ, on_request, self.transport, patience, pauses, self.allowance
-        )
+        shared = (self.allowance, self.grants)
+        return Wiring(self.config, self.clock, self.environ, on_request, self.transport, patience, pauses, *shared)
 
 
 def run_until_signalled(work: Coroutine[Any, Any, T], fate: str = "everything fetched so far is stored") -> T:

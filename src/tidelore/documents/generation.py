@@ -2,8 +2,8 @@
 
 The documents of a batch are written and their marks removed in one commit, so a killed stage continues where it
 stopped. If the document of a source cannot be composed, the error is recorded and the source stays marked; the others
-continue. Two commands never write documents at the same time: `make_documents` runs under the lease of a sync, and
-`make_documents_if_free` takes that lease or returns None.
+continue. Two commands never write documents at the same time: `make_documents` runs under the lease of a whole sync,
+or takes that of documents, and `make_documents_if_free` takes it or returns None.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from tidelore.core.model import Document
 from tidelore.core.progress import DocumentReport, OnProgress, Progress, silent
 from tidelore.documents.composition import compose_parent, compose_post, compose_thread, compose_topic
 from tidelore.engine.crashpoint import Seam
+from tidelore.engine.lease import covers
 from tidelore.store.mirror.documents import (
     DirtyMark,
     DocumentSource,
@@ -29,15 +30,28 @@ from tidelore.store.mirror.documents import (
     write_documents,
 )
 from tidelore.store.reading.documents import FAMILIES, read_parents, read_posts, read_threads, read_topics
-from tidelore.store.work.session import LEASE, Session, Workshop, acquire_lease
+from tidelore.store.work.session import DOCUMENTS_LEASE, Session, Workshop, acquire_lease, wait_for_lease
 
 BATCH = 200
+WAIT_SECONDS = 10.0
+"""How long a sync of one project waits for another process that generates documents."""
 
 
 async def make_documents(
     session: Session, on_progress: OnProgress = silent, only: Sequence[DocumentSource] | None = None
 ) -> DocumentReport:
     """Generate the documents of all marked sources, or of `only`; yield to the heartbeat between batches."""
+    if covers(session.lease.name, DOCUMENTS_LEASE):
+        return await _generate(session, on_progress, only)
+    shop = session.shop
+    lease = await wait_for_lease(shop, force=False, name=DOCUMENTS_LEASE, wait_seconds=WAIT_SECONDS)
+    try:
+        return await _generate(replace(session, held=lease), on_progress, only)
+    finally:
+        lease.release()
+
+
+async def _generate(session: Session, on_progress: OnProgress, only: Sequence[DocumentSource] | None) -> DocumentReport:
     shop, report = session.shop, DocumentReport()
     total = count_dirty(shop.database) if only is None else len(only)
     shop.seam(Seam.DOCUMENTS)
@@ -45,6 +59,7 @@ async def make_documents(
         _batch(session, marks, report)
         done = report.regenerated + report.unchanged + report.removed + report.failed
         on_progress(Progress("all projects", "documents", done, total, f"{report.regenerated:,} written"))
+        session.lease.heartbeat()
         await shop.clock.sleep(0)
     return report
 
@@ -113,11 +128,11 @@ _LOG = logging.getLogger(__name__)
 async def make_documents_if_free(session: Session, on_progress: OnProgress = silent) -> DocumentReport | None:
     """Generate the documents of marked sources; None if another command holds the lease and will do it."""
     try:
-        lease = acquire_lease(session.shop, force=False, name=LEASE)
+        lease = acquire_lease(session.shop, force=False, name=DOCUMENTS_LEASE)
     except LockHeld as error:
         _LOG.info("documents were not updated: %s", error.message)
         return None
     try:
-        return await make_documents(replace(session, held=lease), on_progress)
+        return await _generate(replace(session, held=lease), on_progress, None)
     finally:
         lease.release()

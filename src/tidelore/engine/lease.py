@@ -1,4 +1,7 @@
-"""The single-writer lock: acquisition, heartbeat, and takeover from dead or silent holders.
+"""The lock of a scope: one writer at a time, with heartbeats, and takeover from dead or silent holders.
+
+The name of a lease is a path with spaces between its parts: `sync` covers every lease that begins with `sync `. A lease
+excludes those above and below it, so two processes may hold two projects at the same time, but not one of them and all.
 
 A lease is a row with a generation; every change is a compare-and-swap on that generation, so two processes that race
 cannot both win, and a holder that was taken over finds out at its next write (fencing). The error for the losing
@@ -7,7 +10,7 @@ process names the holder.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -19,7 +22,10 @@ from tidelore.core.process import ProcessIdentity
 
 
 class LeaseRow(Struct, frozen=True):
-    """A stored lease. It is free if it has no holder; the generation only increases."""
+    """A stored lease. It is free if it has no holder; the generation only increases.
+
+    `session` identifies the holder's connection to a database server, which can end it.
+    """
 
     name: str
     generation: int
@@ -27,13 +33,27 @@ class LeaseRow(Struct, frozen=True):
     command: str
     acquired_at: int
     heartbeat_at: int
+    session: str | None = None
 
 
 class LeaseStore(Protocol):
     """Storage interface for leases."""
 
-    def read(self, name: str) -> LeaseRow | None:
-        """Return the row, or None if there never was one."""
+    @property
+    def session(self) -> str | None:
+        """Identifies our connection, if the database has a server."""
+        ...
+
+    def related(self, name: str) -> Sequence[LeaseRow]:
+        """Return the row of this name, if there is one, and all held leases above and below it."""
+        ...
+
+    def take(self, row: LeaseRow, seen: Sequence[LeaseRow]) -> bool:
+        """Write the row and free all other leases that were `seen`, atomically and if nothing changed since."""
+        ...
+
+    def end_session(self, session: str) -> None:
+        """Make the server end the connection of a silent holder, so that its transaction keeps no locks."""
         ...
 
     def swap(self, expected_generation: int | None, row: LeaseRow) -> bool:
@@ -75,6 +95,17 @@ def held_error(row: LeaseRow, now_ms: int) -> LockHeld:
     )
 
 
+def parts_above(name: str) -> list[str]:
+    """Return the names of the leases that cover this one, the widest first."""
+    parts = name.split(" ")
+    return [" ".join(parts[:count]) for count in range(1, len(parts))]
+
+
+def covers(name: str, other: str) -> bool:
+    """Return whether a lease covers another: it is the same or above it."""
+    return name == other or other.startswith(f"{name} ")
+
+
 class Lease:
     """A held lease. Call `heartbeat` while working and `release` when done."""
 
@@ -104,7 +135,7 @@ class Lease:
 
     def release(self) -> None:
         """Release the lease. Has no effect on a lease that another process took over."""
-        self._store.swap(self._row.generation, replace(self._row, holder=None))
+        self._store.swap(self._row.generation, replace(self._row, holder=None, session=None))
         self._released = True
 
 
@@ -128,14 +159,17 @@ def acquire(
     is_dead: Callable[[ProcessIdentity], bool],
     force: bool = False,
 ) -> Lease:
-    """Take the lease, or raise LockHeld naming its holder. If two processes race, exactly one wins."""
+    """Take the lease, or raise LockHeld naming a holder. If two processes race, exactly one wins."""
     while True:
-        row = store.read(name)
-        now = clock.now_ms()
-        why = why_takeable(row, now, stale_after_ms, force, is_dead)
-        if row is not None and why is None:
-            raise held_error(row, now)
-        generation = 1 if row is None else row.generation + 1
-        mine = LeaseRow(name, generation, identity, command, now, now)
-        if store.swap(None if row is None else row.generation, mine):
-            return Lease(store, mine, clock, why or "free")
+        rows, now = store.related(name), clock.now_ms()
+        reasons = [why_takeable(row, now, stale_after_ms, force, is_dead) for row in rows]
+        for row, why in zip(rows, reasons, strict=True):
+            if why is None:
+                raise held_error(row, now)
+            if why == "stale" and row.session is not None:
+                # It may be frozen in the middle of a batch, which the server does not count as idle.
+                store.end_session(row.session)
+        generation = 1 + max((row.generation for row in rows if row.name == name), default=0)
+        mine = LeaseRow(name, generation, identity, command, now, now, store.session)
+        if store.take(mine, rows):
+            return Lease(store, mine, clock, next((why for why in reasons if why and why != "free"), "free"))

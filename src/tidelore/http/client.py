@@ -31,7 +31,7 @@ from tidelore.core.errors import (
 )
 from tidelore.core.redaction import redact
 from tidelore.http.failures import FailureRules, excerpt, outcome_of
-from tidelore.http.limits import Governor, RequestAllowance, backoff_seconds, parse_http_date
+from tidelore.http.limits import Governor, RequestAllowance, SharedLimit, backoff_seconds, parse_http_date
 from tidelore.http.pagination import Origin, Params
 from tidelore.http.response import Outcome, RequestMetric, Response, decode
 from tidelore.http.transport import (
@@ -183,6 +183,7 @@ class HttpClient:
         paused_until: int | None = None,
         on_pause: Callable[[int], None] | None = None,
         allowance: RequestAllowance | None = None,
+        grants: SharedLimit | None = None,
         failures: FailureRules | None = None,
         clock: Clock | None = None,
         on_request: Callable[[RequestMetric], None] | None = None,
@@ -202,7 +203,7 @@ class HttpClient:
         self._slots = slots or asyncio.Semaphore(max_concurrency)
         self.governor = Governor(
             *(self._clock, str(self._origin), rate_limit_rps, max_wait_seconds, paused_until, on_pause),
-            *(self._failures.unexplained_wait_seconds, allowance),
+            *(self._failures.unexplained_wait_seconds, allowance, grants),
         )
         self._owned = transport is None
         self._transport = transport or open_transport(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from typing import Literal
+from typing import Literal, Protocol
 
 from tidelore.core.clock import Clock
 from tidelore.core.errors import BudgetSpent, CredentialsRejected, RateLimited, RemoteError, RemoteTransient
@@ -176,6 +176,26 @@ class RequestAllowance:
         return error
 
 
+class SharedLimit(Protocol):
+    """A rate limit that several processes share (`grants.py`)."""
+
+    async def take(self) -> float:
+        """Count a request and return 0, or return how many seconds to wait before asking again."""
+        ...
+
+    def answered(self, budget: Budget) -> None:
+        """Note a response, and the limit that it reported."""
+        ...
+
+    def lost(self) -> None:
+        """Note that a request ended without a response."""
+        ...
+
+    def paused(self, until_ms: int) -> None:
+        """Note that the server asked for a pause."""
+        ...
+
+
 class Governor:
     """Delays the requests of one client: by the server's limits, and by a fixed rate if one is configured."""
 
@@ -189,8 +209,10 @@ class Governor:
         on_pause: Callable[[int], None] | None = None,
         unexplained_wait_seconds: float = SECONDARY_WAIT_SECONDS,
         allowance: RequestAllowance | None = None,
+        grants: SharedLimit | None = None,
     ) -> None:
         self._allowance = allowance
+        self._grants = grants
         self._in_flight = 0
         self._queries_left: int | None = None
         self._least: int | None = None
@@ -241,6 +263,8 @@ class Governor:
         self._in_flight -= 1
         if not answered:
             self._spend_unseen()
+            if self._grants is not None:
+                self._grants.lost()
 
     def _spend_unseen(self) -> None:
         """Count a request against the limit although its response did not say what is left."""
@@ -258,8 +282,16 @@ class Governor:
         while True:
             await self._wait_for_server()
             await self._wait_for_slot()
-            if not self.wait_seconds:
+            if not self.wait_seconds and not await self._wait_for_grant():
                 return
+
+    async def _wait_for_grant(self) -> bool:
+        """Take a request from the limit that is shared with other processes; return whether there was none yet."""
+        if self._grants is None:
+            return False
+        wait = await self._grants.take()
+        self._blocked_until = max(self._blocked_until, self._clock.monotonic() + wait) if wait else self._blocked_until
+        return wait > 0
 
     async def _wait_for_server(self) -> None:
         while (wait := self.wait_seconds) > 0:
@@ -296,6 +328,9 @@ class Governor:
             self._queries_left = _read_budget(headers, measured_ms).remaining
         else:
             self._spend_unseen()
+        if self._grants is not None:
+            # The limit of GraphQL queries is counted apart; it is not shared.
+            self._grants.answered(self.budget if budget.remaining is not None else UNKNOWN)
         verdict = classify_limit(
             status, headers, body, budget, measured_ms, self._strikes, self._unexplained_wait_seconds
         )
@@ -309,8 +344,11 @@ class Governor:
         if verdict.wait_seconds > 0:
             longer = now + verdict.wait_seconds - max(self._blocked_until, now)
             self._blocked_until = max(self._blocked_until, now + verdict.wait_seconds)
+            until_ms = self._clock.now_ms() + round(verdict.wait_seconds * 1000)
             if self._on_pause is not None and longer >= _LEAST_WAIT_SECONDS:
-                self._on_pause(self._clock.now_ms() + round(verdict.wait_seconds * 1000))
+                self._on_pause(until_ms)
+            if self._grants is not None:
+                self._grants.paused(until_ms)
         return verdict
 
 

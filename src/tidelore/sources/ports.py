@@ -26,6 +26,7 @@ from tidelore.core.model import (
     TopicRecord,
 )
 from tidelore.engine.ports import Lister, Pages, Parent
+from tidelore.http.grants import GrantBook, Grants
 from tidelore.http.limits import RequestAllowance
 from tidelore.http.response import RequestMetric, Response
 from tidelore.http.transport import Transport
@@ -292,6 +293,12 @@ class Wiring(Struct, frozen=True):
     patience_seconds: float = 300.0
     pauses: PauseBook | None = None
     allowance: RequestAllowance | None = None
+    grants: GrantBook | None = None
+
+    def grants_of(self, source: str, token: str | None) -> Grants | None:
+        """Return the part of a shared rate limit that this process may use, or None if it is not shared."""
+        rate = self.config.sync.rate_limit_rps
+        return None if self.grants is None else self.grants.of(source, token, rate)
 
     def paused_until(self, source: str) -> int | None:
         """Return until when a source asked an earlier process to pause, or None."""
@@ -326,6 +333,7 @@ class Wiring(Struct, frozen=True):
             paused_until=self.paused_until(name),
             on_pause=partial(self.keep_pause, name),
             allowance=self.allowance,
+            grants=self.grants_of(name, token),
             name=name,
             clock=self.clock,
             on_request=self.on_request,

@@ -19,7 +19,7 @@ from tidelore.engine.intake import Tally
 from tidelore.http.limits import RequestAllowance
 from tidelore.store.mirror.cursors import last_polled
 from tidelore.store.work.runs import LEFT_OFF
-from tidelore.store.work.session import Session, Workshop, open_session
+from tidelore.store.work.session import LEASE, Session, Workshop, open_session
 from tidelore.sync.announced import AnnouncedItems, refresh_announced
 from tidelore.sync.children import (
     CONVERSATIONS,
@@ -55,7 +55,7 @@ class MirrorRequest(Struct, frozen=True):
     read in the order of `turns`, the id of the run in which each list last had a turn: the least recent first. With
     `scan`, the comments of all followed threads are read from the beginning. `announced` are items, by project and
     kind, whose comments are read although their lists show no change; a run that has it (even empty) reads only a part,
-    so the copy does not count as up to date.
+    so the copy does not count as up to date. `lease`: what is locked meanwhile, by default all projects.
     """
 
     resources: tuple[str, ...]
@@ -72,6 +72,7 @@ class MirrorRequest(Struct, frozen=True):
     turns: Mapping[ScopeKey, int] = MappingProxyType({})
     announced: AnnouncedItems | None = None
     allowance: RequestAllowance | None = None
+    lease: str = LEASE
 
 
 Embed = Callable[[EmbedReport, OnProgress], Awaitable[None]]
@@ -93,7 +94,9 @@ async def mirror(
     """
     started = shop.clock.monotonic()
     note = "full sync: cursors were reset" if request.full else None
-    async with open_session(shop, force=request.force, note=note, wait_seconds=request.wait_seconds) as session:
+    async with open_session(
+        shop, force=request.force, note=note, wait_seconds=request.wait_seconds, lease=request.lease
+    ) as session:
         report = RunReport(session.run.id, taken_over=session.lease.taken_as, crashed_runs=session.crashed_runs)
         session.consumer = consumer
         on_progress = also_to_ledger(session, on_progress, lambda: count.total)
@@ -107,7 +110,7 @@ async def mirror(
         _set_outcome(session, report)
         if report.unfinished:
             session.run.set_note("; ".join(filter(None, (_left_off(request), note))))
-        elif request.walk and session.error is None and session.partial is None and request.announced is None:
+        elif request.walk and session.error is None and session.partial is None and _covers_all(request):
             session.run.set_mirrored()
         if make_early is not None:
             with _stage(session, report, "docs"):
@@ -119,6 +122,11 @@ async def mirror(
             await _embed(session, report, embed, on_progress)
     report.seconds = shop.clock.monotonic() - started
     return report
+
+
+def _covers_all(request: MirrorRequest) -> bool:
+    """Return whether a run reads everything that is configured, not only what was announced or one project."""
+    return request.announced is None and request.lease == LEASE
 
 
 def _left_off(request: MirrorRequest) -> str:

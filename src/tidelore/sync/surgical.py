@@ -40,7 +40,7 @@ from tidelore.store.mirror.page_writer import FetchedItem, StoredItem, sources_o
 from tidelore.store.mirror.payloads import packer
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.events import Consumer
-from tidelore.store.work.session import Session, Workshop, open_run
+from tidelore.store.work.session import Session, Workshop, lease_of, open_run
 from tidelore.sync.children import ProjectChildren, kinds_of
 from tidelore.sync.lists import family_of
 from tidelore.sync.projects import ListTarget
@@ -215,7 +215,8 @@ class _Operation(Struct):
             for outcome in self.report.entity_outcomes:
                 outcome.completed = True
             return
-        await self.session.take_lease(force=self.request.force, wait_seconds=self.request.wait_seconds)
+        name = lease_of(self.session.shop.database, {(one.source, one.configured) for one in choices})
+        await self.session.take_lease(force=self.request.force, wait_seconds=self.request.wait_seconds, name=name)
         synced = await self._ingest(fetched, fetched_since)
         await self._dependents(synced)
         if self.request.documents and self.make_documents is not None:

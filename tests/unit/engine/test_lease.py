@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from msgspec.structs import replace
 from tests.support.manual_clock import ManualClock
 
 from tidelore.core.errors import LeaseLost, LockHeld
 from tidelore.core.process import ProcessIdentity
-from tidelore.engine.lease import Lease, LeaseRow, acquire, held_error, why_takeable
+from tidelore.engine.lease import Lease, LeaseRow, acquire, covers, held_error, parts_above, why_takeable
 
 ME = ProcessIdentity("here", 100, "1")
 YOU = ProcessIdentity("there", 200, "2")
@@ -16,14 +18,23 @@ STALE_MS = 600_000
 
 
 class Rows:
-    """Lease rows with a compare-and-swap; `race` runs once between a read and the swap after it."""
+    """Lease rows with a compare-and-swap; `race` runs once between a read and the change after it."""
+
+    session = "ours"
 
     def __init__(self) -> None:
         self.row: LeaseRow | None = None
         self.race: LeaseRow | None = None
+        self.ended: list[str] = []
 
-    def read(self, name: str) -> LeaseRow | None:
-        return self.row
+    def related(self, name: str) -> list[LeaseRow]:
+        return [] if self.row is None else [self.row]
+
+    def take(self, row: LeaseRow, seen: Sequence[LeaseRow]) -> bool:
+        return self.swap(next((one.generation for one in seen), None), row)
+
+    def end_session(self, session: str) -> None:
+        self.ended.append(session)
 
     def swap(self, expected_generation: int | None, row: LeaseRow) -> bool:
         if self.race is not None:
@@ -146,3 +157,21 @@ def test_the_error_about_a_held_lease_carries_its_holder_command_and_last_heartb
 def test_the_error_about_a_held_lease_works_with_an_unknown_holder() -> None:
     row = LeaseRow("sync", 3, YOU, "ingest", 0, 0)
     assert "another process" in held_error(replace(row, holder=None), 1000).message
+
+
+def test_the_connection_of_a_silent_holder_is_ended_and_that_of_a_live_one_is_not() -> None:
+    rows, clock = Rows(), ManualClock()
+    take(rows, clock, YOU)
+    take(rows, clock, ME, force=True)
+    assert rows.ended == []
+    clock.advance(STALE_MS / 1000 + 1)
+    take(rows, clock, YOU)
+    assert rows.ended == ["ours"]
+
+
+def test_a_name_is_covered_by_itself_and_by_its_beginnings() -> None:
+    assert parts_above("sync host group/a") == ["sync", "sync host"]
+    assert covers("sync", "sync host group/a")
+    assert covers("sync host", "sync host")
+    assert not covers("sync host group/a", "sync host group/a/b")
+    assert not covers("sync host group/a", "sync")

@@ -157,6 +157,7 @@ async def open_bluesky(wiring: Wiring) -> AsyncIterator[BlueskySource]:
             transport=wiring.transport,
             name=name,
             allowance=wiring.allowance,
+            grants=wiring.grants_of(name, None) if name else None,
             paused_until=wiring.paused_until(name) if name else None,
             on_pause=partial(wiring.keep_pause, name) if name else None,
         )

@@ -143,6 +143,15 @@ class Transaction(Lists, Protocol):
 class Database(Lists, Protocol):
     """An open database."""
 
+    @property
+    def session(self) -> str | None:
+        """Identifies this connection at the server, also after it was reopened; None without a server."""
+        ...
+
+    def end_session(self, session: str) -> None:
+        """Let the server end another connection: its transaction is rolled back and its locks are released."""
+        ...
+
     def transaction(self, *, durable: bool = False) -> AbstractContextManager[Transaction]:
         """Begin a write transaction: commit at the end, roll back on any exception.
 

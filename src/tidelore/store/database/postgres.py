@@ -8,6 +8,7 @@ postgresql:// address is opened.
 from __future__ import annotations
 
 import re
+import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -62,8 +63,10 @@ class PostgresDatabase:
     dialect = "postgres"
 
     def __init__(self, address: str, patience: Patience | None = None) -> None:
-        self._place = _parsed(address).get("dbname") or "postgres"
-        self._address = address
+        parts = _parsed(address)
+        self._place = parts.get("dbname") or "postgres"
+        self._session = f"{str(parts.get('application_name') or 'lore')[:40]} {secrets.token_hex(8)}"
+        self._address = make_conninfo(address, application_name=self._session)
         self._patience = patience or Patience()
         self._limits = self._patience.limits or Limits()
         self._within = 0
@@ -75,7 +78,7 @@ class PostgresDatabase:
         # Transactions of the writer thread and statements of the event loop's thread use one connection in turn.
         self._lock = threading.RLock()
         with self._translated():
-            self._connection = _connect(address, self._limits)
+            self._connection = _connect(self._address, self._limits)
         self._patience.join(id(self), self._interrupt)
 
     @contextmanager
@@ -113,6 +116,18 @@ class PostgresDatabase:
             if self._connection.closed:
                 # In this case the driver does not commit and does not raise an error either.
                 raise psycopg.OperationalError("the connection was lost before the commit")
+
+    @property
+    def session(self) -> str:
+        return self._session
+
+    def end_session(self, session: str) -> None:
+        # By its random name and not by a stored pid: pids are reused, and a lost connection is reopened with another.
+        self.read(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = :session"
+            " AND datname = current_database() AND pid <> pg_backend_pid()",
+            {"session": session},
+        )
 
     def gathered(self, flush: Flush) -> set[Row]:
         return self._gathered.setdefault(flush, set())

@@ -94,6 +94,7 @@ class SqliteDatabase:
     """One connection to one file."""
 
     dialect = "sqlite"
+    session: str | None = None
 
     def __init__(self, path: str, *, create: bool = True, patience: Patience | None = None) -> None:
         self.path = path
@@ -174,6 +175,9 @@ class SqliteDatabase:
         finally:
             self._gathered.clear()
             self._after_commit.clear()
+
+    def end_session(self, session: str) -> None:
+        """Do nothing: there is no server."""
 
     def gathered(self, flush: Flush) -> set[Row]:
         return self._gathered.setdefault(flush, set())

@@ -1,16 +1,38 @@
-"""Stores the single-writer lease (table `leases`); every change is a compare-and-swap.
+"""Stores leases (table `leases`); every change is a compare-and-swap.
 
 `writing` is the only way to open a transaction under a lease: it raises LeaseLost if the lease was taken over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from tidelore.core.errors import StorageFailed
 from tidelore.core.process import ProcessIdentity
-from tidelore.engine.lease import Lease, LeaseRow, lost_error
-from tidelore.store.database.port import Database, Transaction
+from tidelore.engine.lease import Lease, LeaseRow, lost_error, parts_above
+from tidelore.store.database.port import Database, Row, Transaction
+
+_LOG = logging.getLogger(__name__)
+
+_ROWS = (
+    "SELECT name, generation, holder_host, holder_pid, holder_started, command, acquired_at, heartbeat_at,"
+    " holder_session FROM leases WHERE "
+)
+_RELATED = (
+    f"{_ROWS}name = :name OR (holder_host IS NOT NULL"
+    " AND (name {above} OR substr(name, 1, :length) = :below)) ORDER BY name"
+)
+# The widest lease of a tree has a row for every acquisition below it to lock, even if it was never held.
+_LOCK_TREE = (
+    "INSERT INTO leases (name, generation, command, acquired_at, heartbeat_at) VALUES (:name, 0, '', 0, 0)"
+    " ON CONFLICT (name) DO UPDATE SET generation = leases.generation"
+)
+_VALUES = (
+    "generation = :generation, holder_host = :host, holder_pid = :pid, holder_started = :started,"
+    " holder_session = :session, command = :command, acquired_at = :acquired_at, heartbeat_at = :heartbeat_at"
+)
 
 
 class LeaseTable:
@@ -19,56 +41,104 @@ class LeaseTable:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    @property
+    def session(self) -> str | None:
+        return self._database.session
+
     def read(self, name: str) -> LeaseRow | None:
-        rows = self._database.read(
-            "SELECT name, generation, holder_host, holder_pid, holder_started, command, acquired_at, heartbeat_at"
-            " FROM leases WHERE name = :name",
-            {"name": name},
-        )
-        if not rows:
-            return None
-        label, generation, host, pid, started, command, acquired_at, heartbeat_at = rows[0]
-        holder = None if host is None else ProcessIdentity(host, pid, started)
-        return LeaseRow(label, generation, holder, command, acquired_at, heartbeat_at)
+        """Return the row, or None if there never was one."""
+        rows = self._database.read(f"{_ROWS}name = :name", {"name": name})
+        return _lease(rows[0]) if rows else None
+
+    def related(self, name: str) -> list[LeaseRow]:
+        sql, params = self._relations(name)
+        return [_lease(row) for row in self._database.read(sql, params)]
+
+    def _relations(self, name: str) -> tuple[str, dict[str, object]]:
+        below, above = f"{name} ", self._database.texts(parts_above(name))
+        sql = _RELATED.format(above=self._database.among("above"))
+        return sql, {"name": name, "below": below, "length": len(below), "above": above}
+
+    def take(self, row: LeaseRow, seen: Sequence[LeaseRow]) -> bool:
+        above = parts_above(row.name)
+        sql, params = self._relations(row.name)
+        with self._database.transaction() as tx:
+            # Else one process could take a part while another takes the whole, and neither would see the other.
+            tx.execute(_LOCK_TREE, {"name": above[0] if above else row.name})
+            if _versions(map(_lease, tx.execute(sql, params))) != _versions(seen):
+                return False
+            for other in seen:
+                if other.name != row.name and other.holder is not None:
+                    freed = LeaseRow(other.name, other.generation + 1, None, other.command, 0, other.heartbeat_at)
+                    _write(tx, freed, other.generation)
+            if not _write(tx, row, row.generation - 1):
+                return _add(tx, row)
+            return True
 
     def swap(self, expected_generation: int | None, row: LeaseRow) -> bool:
-        holder = row.holder
-        params = {
-            "name": row.name,
-            "generation": row.generation,
-            "host": holder.host if holder else None,
-            "pid": holder.pid if holder else None,
-            "started": holder.started if holder else None,
-            "command": row.command,
-            "acquired_at": row.acquired_at,
-            "heartbeat_at": row.heartbeat_at,
-            "expected": expected_generation,
-        }
         with self._database.transaction() as tx:
-            if expected_generation is None:
-                return (
-                    tx.change(
-                        "INSERT INTO leases (name, generation, holder_host, holder_pid, holder_started, command,"
-                        " acquired_at, heartbeat_at) VALUES (:name, :generation, :host, :pid, :started, :command,"
-                        " :acquired_at, :heartbeat_at) ON CONFLICT (name) DO NOTHING",
-                        params,
-                    )
-                    == 1
-                )
-            return (
-                tx.change(
-                    "UPDATE leases SET generation = :generation, holder_host = :host, holder_pid = :pid,"
-                    " holder_started = :started, command = :command, acquired_at = :acquired_at,"
-                    " heartbeat_at = :heartbeat_at WHERE name = :name AND generation = :expected",
-                    params,
-                )
-                == 1
-            )
+            return _add(tx, row) if expected_generation is None else _write(tx, row, expected_generation)
+
+    def end_session(self, session: str) -> None:
+        try:
+            self._database.end_session(session)
+        except StorageFailed as error:
+            # The takeover then waits for the locks of that transaction.
+            _LOG.warning("%s", error.message, extra={"event": "session_not_ended"})
+
+
+def _lease(row: Row) -> LeaseRow:
+    name, generation, host, pid, started, command, acquired_at, heartbeat_at, session = row
+    holder = None if host is None else ProcessIdentity(host, pid, started)
+    return LeaseRow(name, generation, holder, command, acquired_at, heartbeat_at, session)
+
+
+def _versions(rows: Iterator[LeaseRow] | Sequence[LeaseRow]) -> set[tuple[str, int, bool]]:
+    """Return what must not have changed since the rows were read; a row without a generation was never held."""
+    return {(row.name, row.generation, row.holder is None) for row in rows if row.generation}
+
+
+def _params(row: LeaseRow) -> dict[str, object]:
+    holder = row.holder
+    return {
+        "name": row.name,
+        "generation": row.generation,
+        "host": holder.host if holder else None,
+        "pid": holder.pid if holder else None,
+        "started": holder.started if holder else None,
+        "session": row.session,
+        "command": row.command,
+        "acquired_at": row.acquired_at,
+        "heartbeat_at": row.heartbeat_at,
+    }
+
+
+def _add(tx: Transaction, row: LeaseRow) -> bool:
+    added = tx.change(
+        "INSERT INTO leases (name, generation, holder_host, holder_pid, holder_started, holder_session, command,"
+        " acquired_at, heartbeat_at) VALUES (:name, :generation, :host, :pid, :started, :session, :command,"
+        " :acquired_at, :heartbeat_at) ON CONFLICT (name) DO NOTHING",
+        _params(row),
+    )
+    return added == 1
+
+
+def _write(tx: Transaction, row: LeaseRow, expected_generation: int) -> bool:
+    changed = tx.change(
+        f"UPDATE leases SET {_VALUES} WHERE name = :name AND generation = :expected",
+        {**_params(row), "expected": expected_generation},
+    )
+    return changed == 1
 
 
 def lease_names(database: Database) -> list[str]:
     """Return the names of all leases that were ever taken."""
     return [name for (name,) in database.read("SELECT name FROM leases ORDER BY name")]
+
+
+def held_leases(database: Database) -> list[LeaseRow]:
+    """Return every lease that has a holder, by name."""
+    return [_lease(row) for row in database.read(f"{_ROWS}holder_host IS NOT NULL ORDER BY name")]
 
 
 @contextmanager

@@ -11,7 +11,7 @@ runs, so it retries closing their rows for as long as the database is unreachabl
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 
 from msgspec import Struct, field
@@ -38,6 +38,8 @@ from tidelore.store.work.leases import LeaseTable, writing
 from tidelore.store.work.runs import RunTable
 
 LEASE = "sync"
+"""The lease of a sync of everything; it covers those of single projects and of documents."""
+DOCUMENTS_LEASE = f"{LEASE} @documents"
 ASK_AGAIN_SECONDS = 1.0
 """The pause between attempts to close a run in an unreachable database."""
 LOOK_AGAIN_SECONDS = 0.2
@@ -85,9 +87,9 @@ class Session(Struct):
         """Begin a transaction that commits only while this run holds the lease."""
         return writing(self.shop.database, self.lease, durable=durable)
 
-    async def take_lease(self, *, force: bool, wait_seconds: float = 0.0) -> None:
+    async def take_lease(self, *, force: bool, wait_seconds: float = 0.0, name: str = LEASE) -> None:
         """Take the lease, or raise LockHeld naming the holder."""
-        self.held = await wait_for_lease(self.shop, force=force, name=LEASE, wait_seconds=wait_seconds)
+        self.held = await wait_for_lease(self.shop, force=force, name=name, wait_seconds=wait_seconds)
         self.crashed_runs += _close_crashed(self.shop, stale_after_ms=_stale_after_ms(self.shop))
 
     def give_back(self) -> None:
@@ -115,6 +117,17 @@ class Session(Struct):
         """Let pending signals be handled: the loop needs two rounds to deliver one."""
         for _ in range(3):
             await self.shop.clock.sleep(0)
+
+
+def project_lease(source: str, configured: str) -> str:
+    """Return the name of the lease of one project."""
+    return f"{LEASE} {source} {configured.replace(' ', '%20')}"
+
+
+def lease_of(database: Database, projects: Collection[tuple[str, str]]) -> str:
+    """Return the name of the lease for writing these projects; on SQLite one process writes at a time anyway."""
+    alone = len(projects) == 1 and database.dialect != "sqlite"
+    return project_lease(*next(iter(projects))) if alone else LEASE
 
 
 def acquire_lease(shop: Workshop, *, force: bool, name: str) -> Lease:

@@ -75,10 +75,12 @@ CREATE TABLE leases (
     holder_host    TEXT,
     holder_pid     INTEGER,
     holder_started TEXT,                                                 -- machine, boot, pid namespace and start time
+    holder_session TEXT,                                                 -- PostgreSQL: application_name of its connection
     command        TEXT NOT NULL,
     acquired_at    INTEGER NOT NULL,
     heartbeat_at   INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX idx_leases_held ON leases (name) WHERE holder_host IS NOT NULL;
 
 -- Ledger of runs: one row per command that writes.
 CREATE TABLE sync_runs (
@@ -1037,6 +1039,20 @@ CREATE TABLE source_pauses (
     source     TEXT PRIMARY KEY,
     until_at   INTEGER NOT NULL,
     updated_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- What is left of the rate limit of a host and token, for all workers together.
+CREATE TABLE rate_budgets (
+    key         TEXT PRIMARY KEY,                                        -- name of the host, and a digest of the token
+    remaining   INTEGER,                                                 -- neither sent nor granted; NULL: no limit known
+    allowed     INTEGER,
+    reset_at    INTEGER,
+    outstanding INTEGER NOT NULL,                                        -- granted and not known to be answered
+    pause_until INTEGER NOT NULL,                                        -- the server asked to send nothing until then
+    slot_at     INTEGER NOT NULL,                                        -- next request by sync.rate_limit_rps
+    probe_until INTEGER NOT NULL,                                        -- one worker asks for the limit, others wait
+    is_known    INTEGER NOT NULL,
+    updated_at  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Webhook deliveries: what a forge announced, never what it sent. No row of the copy is written from a delivery.
