@@ -62,7 +62,7 @@ def _time(path: Path, queries: Sequence[str], title: str, embedder: LocalEmbedde
     database = open_database(str(path))
     bare = apsw.Connection(str(path))
     try:
-        asked = _modes(database, embedder)
+        asked = modes_of(database, embedder)
         times: dict[str, list[float]] = {name: [] for name in ("bare", *asked)}
         for ask in asked.values():
             # What a process reads once is not what a query costs.
@@ -82,7 +82,7 @@ def _time(path: Path, queries: Sequence[str], title: str, embedder: LocalEmbedde
         yield Finding("search", f"{name} / bare, of p95", _p95(times[name]) / _p95(times["bare"]), "x")
 
 
-def _modes(database: Database, embedder: LocalEmbedder | None) -> dict[str, Callable[[str], object]]:
+def modes_of(database: Database, embedder: LocalEmbedder | None) -> dict[str, Callable[[str], object]]:
     """Return what is asked of each query: every mode that is possible, with and without a filter."""
     meaning = None if embedder is None else Meaning(database, embedder)
     modes: tuple[SearchMode, ...] = ("lexical",) if meaning is None else ("lexical", "semantic", "hybrid")

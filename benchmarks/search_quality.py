@@ -83,6 +83,17 @@ def loss(name: str, found: Quality) -> Iterator[Finding]:
         yield Finding("search", f"{name}: {_TITLES[measure]}, hybrid below the recorded", lost, "%", TOLERATED)
 
 
+def measure(address: str, questions: Sequence[Question], embedder: LocalEmbedder | None) -> dict[SearchMode, Quality]:
+    """Return the quality of every mode in a copy."""
+    database = open_database(address)
+    try:
+        meaning = None if embedder is None else Meaning(database, embedder)
+        modes: tuple[SearchMode, ...] = ("lexical",) if meaning is None else ("lexical", "semantic", "hybrid")
+        return {mode: quality([_place(database, question, mode, meaning) for question in questions]) for mode in modes}
+    finally:
+        database.close()
+
+
 def _judge(
     path: Path, name: str, kinds: dict[str, list[Question]], embedder: LocalEmbedder | None
 ) -> Iterator[Finding]:

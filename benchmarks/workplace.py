@@ -61,7 +61,7 @@ def served(command: Sequence[str]) -> Iterator[str]:
             server.terminate()
 
 
-def copy_world(url: str, database: Path, transport: Transport | None = None) -> RunReport:
+def copy_world(url: str, database: Path | str, transport: Transport | None = None) -> RunReport:
     """Mirror a served world whole, or poll it when the database has a copy already; fail on an incomplete run.
 
     A transport that is handed in is closed with the run: its connections belong to the run's event loop.
@@ -95,7 +95,7 @@ def children_stored(report: RunReport) -> int:
 
 def app_of(
     url: str,
-    database: Path,
+    database: Path | str,
     transport: Transport | None = None,
     environ: Mapping[str, str] | None = None,
     sync: Mapping[str, Any] | None = None,

@@ -21,6 +21,8 @@ from tidelore.service.metrics import REGISTRY
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 _METRIC = re.compile(r"\blore_[a-z_]+")
+_PINNED = re.compile(r"[\w.-]+\.[a-z]+/[\w./-]+:\d+\.\d+\.\d+[\w.-]*(@sha256:[0-9a-f]{64})?")
+_SECRET = re.compile(r"(TOKEN|SECRET|PASSWORD|PRIVATE_KEY)\w*=", re.IGNORECASE)
 _LABEL = re.compile(r"\{\{(\w+)\}\}")
 
 
@@ -82,6 +84,82 @@ def test_every_unit_starts_a_command_that_parses_and_stops_in_time() -> None:
         assert unit(name)["Service"]["NoNewPrivileges"] == "true"
         assert unit(name)["Service"]["UMask"] == "0077"
     assert unit("lore-round.timer")["Timer"]["Persistent"] == "true"
+
+
+def containerfile_problems(found: list[tuple[str, str]]) -> list[str]:
+    """What is wrong with the instructions of a container file: an image, a user, a secret, a source or a command."""
+    problems = [f"FROM {rest}: name the registry and an exact version" for rest in _unpinned(found)]
+    users = [rest for word, rest in found if word == "USER"]
+    if not users or users[-1].partition(":")[0] in ("root", "0"):
+        problems.append("runs as root")
+    for word, rest in found:
+        if word in ("ENV", "ARG") and _SECRET.search(rest):
+            problems.append(f"{word} {rest}: a secret is stored in the image")
+        if word == "ADD":
+            problems.append(f"ADD {rest}: use COPY")
+        if word == "COPY" and "--from=" not in rest:
+            problems += [
+                f"COPY {source}: not a file of the project"
+                for source in rest.split()[:-1]
+                if source == "." or not (DEPLOY.parent / source).exists()
+            ]
+        problems += [f"{line}: {why}" for line in _commands(word, rest) if (why := explain_failure(line)) is not None]
+    return problems
+
+
+def _unpinned(found: list[tuple[str, str]]) -> list[str]:
+    stages: set[str] = set()
+    unpinned = []
+    for word, rest in found:
+        if word == "FROM":
+            image, _, stage = rest.partition(" AS ")
+            if image not in stages and not _PINNED.fullmatch(image):
+                unpinned.append(rest)
+            stages.add(stage)
+    return unpinned
+
+
+def _commands(word: str, rest: str) -> list[str]:
+    """The `lore` commands of an instruction, also those inside a program that it runs."""
+    if word in ("ENTRYPOINT", "CMD") and rest.startswith('["lore"'):
+        return [shlex.join(json.loads(rest))] if word == "CMD" else []
+    listed = re.findall(r"\[('lore'(?:, '[^']*')*)\]", rest)
+    return [shlex.join(re.findall(r"'([^']*)'", words)) for words in listed]
+
+
+def test_the_container_file_is_pinned_unprivileged_and_without_secrets() -> None:
+    found = instructions()
+    assert containerfile_problems(found) == []
+    checked = [command for word, rest in found for command in _commands(word, rest)]
+    assert checked == ["lore status --robot"], "the health check"
+    assert compose()["services"]["db"]["image"].partition(":")[2].count(".") >= 2, "an exact version"
+
+
+def test_problems_of_a_container_file_are_found() -> None:
+    wrong = [
+        ("FROM", "python:3.13"),
+        ("ENV", "GITLAB_TOKEN=x"),
+        ("COPY", ". /src"),
+        ("ADD", "https://example.org/x /x"),
+        ("HEALTHCHECK", 'CMD ["python", "-c", "run([\'lore\', \'statsu\'])"]'),
+    ]
+    problems = containerfile_problems(wrong)
+    assert [problem.partition(":")[0] for problem in problems] == [
+        "FROM python", "runs as root", "ENV GITLAB_TOKEN=x", "COPY .", "ADD https", "lore statsu",
+    ]  # fmt: skip
+
+
+def test_only_what_the_container_file_copies_is_sent_to_the_builder() -> None:
+    lines = (DEPLOY.parent / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    rules = [line for line in lines if line and not line.startswith("#")]
+    copied = {
+        source.removeprefix("./")
+        for word, rest in instructions()
+        if word == "COPY" and "--from=" not in rest
+        for source in rest.split()[:-1]
+    }
+    assert rules[0] == "*"
+    assert {rule[1:] for rule in rules if rule.startswith("!")} == copied
 
 
 def test_the_container_installs_existing_extras_and_runs_a_command_that_parses() -> None:

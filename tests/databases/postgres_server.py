@@ -55,11 +55,15 @@ class PostgresServer:
             self._child.wait(timeout=30)
             self._child = None
 
+    def pids(self) -> list[int]:
+        """Return its processes, the first one first."""
+        assert self._child is not None
+        return [self._child.pid, *_children_of(self._child.pid)]
+
     @contextmanager
     def frozen(self) -> Iterator[None]:
         """Let the server answer nothing for the length of the block."""
-        assert self._child is not None
-        pids = [self._child.pid, *_children_of(self._child.pid)]
+        pids = self.pids()
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
         try:

@@ -23,7 +23,6 @@ from tidelore.store.database.postgres_batch import LEAST_ROWS, batch_of, in_stat
 try:
     import psycopg
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
-    from psycopg.types.numeric import Int8Dumper
 except ImportError as missing:
     raise extra_missing("postgres", "a PostgreSQL database") from missing
 
@@ -328,8 +327,6 @@ def _connect(address: str, limits: Limits) -> psycopg.Connection[Row]:
     patient = PATIENCE | {"connect_timeout": min(PATIENCE["connect_timeout"], max(int(limits.connect), 2))}
     ours = {name: seconds for name, seconds in patient.items() if name not in said}
     connection = psycopg.connect(make_conninfo(address, **ours), autocommit=True)
-    # One type for all integers, not one for each size: a statement is prepared anew for other types.
-    connection.adapters.register_dumper(int, Int8Dumper)
     asked = str(said.get("options", ""))
     timeouts = {
         "lock_timeout": limits.lock,

@@ -1,0 +1,189 @@
+"""Benchmark `postgres`: PostgreSQL against SQLite: a first mirror, the speed and the quality of search.
+
+Both databases take turns in one run. The server is the one of the tests, private to this run and in memory where that
+is possible, so neither side waits for a disk. Search is measured in processor time of this process and of the server
+together, because that is what a query costs whatever else runs; copies get there by the product's own `lore move`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from statistics import median
+from time import clock_gettime, process_time
+
+from msgspec import Struct
+from tests.databases.postgres_server import PostgresServer, running_server
+
+from benchmarks.conversations import contents_of
+from benchmarks.findings import Finding
+from benchmarks.meaning import embed, find_embedder
+from benchmarks.mirror import timed
+from benchmarks.scale import Scale
+from benchmarks.search import modes_of
+from benchmarks.search_corpus import fill
+from benchmarks.search_quality import SETS, Quality, measure
+from benchmarks.workplace import app_of, copy_world, served_world
+from tidelore.app.mirroring import document
+from tidelore.app.storage.moving import move_database
+from tidelore.app.wiring import App
+from tidelore.core.config import Config
+from tidelore.embedding.local import LocalEmbedder
+from tidelore.search.find import SearchMode
+from tidelore.store.database.opening import open_database
+
+MIRROR_BOUND = 1.5
+P95_BOUND_MS = 50.0
+QUALITY_BOUND = 1.0
+"""How many points of quality PostgreSQL may lack."""
+WITHOUT_PGVECTOR = "ALTER TABLE embeddings DROP COLUMN vector"
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+class Cost(Struct, frozen=True):
+    """What a first mirror takes: by the clock, of our processor time, and of the server's."""
+
+    seconds: float
+    ours: float
+    server: float
+
+
+def run(scale: Scale) -> Iterator[Finding]:
+    """Measure the mirror first, then search."""
+    with running_server() as server:
+        yield from _compare_mirrors(server, scale)
+        embedder = find_embedder()
+        yield from _compare_quality(server, embedder)
+        yield from _time_search(server, scale.histories[-1], embedder)
+
+
+def _compare_mirrors(server: PostgresServer, scale: Scale) -> Iterator[Finding]:
+    count = scale.merge_requests // 4
+    costs: dict[str, list[Cost]] = {"SQLite": [], "PostgreSQL": []}
+    with served_world(contents_of(count)) as url, tempfile.TemporaryDirectory() as folder:
+        for number in range(scale.passes + 1):
+            costs["SQLite"].append(_mirror(server, url, str(Path(folder) / f"{number}.db")))
+            with server.fresh_database() as address:
+                costs["PostgreSQL"].append(_mirror(server, url, address))
+    # The first round warms the simulated server.
+    costs = {name: found[1:] for name, found in costs.items()}
+    for name, found in costs.items():
+        title = f"first mirror of {count} merge requests with documents, {name}"
+        yield Finding("postgres", f"{title}, median of {scale.passes}", median(one.seconds for one in found), "s")
+        yield Finding("postgres", f"{title}: our processor time", median(one.ours for one in found), "s")
+    server_time = median(one.server for one in costs["PostgreSQL"])
+    yield Finding("postgres", "the same: processor time of the PostgreSQL server", server_time, "s")
+    ratio = median(one.seconds for one in costs["PostgreSQL"]) / median(one.seconds for one in costs["SQLite"])
+    yield Finding("postgres", "first mirror, PostgreSQL / SQLite", ratio, "x", MIRROR_BOUND)
+
+
+def _mirror(server: PostgresServer, url: str, address: str) -> Cost:
+    ours, theirs = process_time(), server_time(server)
+    seconds = timed(lambda: _mirror_with_documents(url, address))
+    return Cost(seconds, process_time() - ours, server_time(server) - theirs)
+
+
+def _mirror_with_documents(url: str, address: str) -> None:
+    copy_world(url, address)
+    asyncio.run(document(app_of(url, address), full=False, force=False))
+
+
+def server_time(server: PostgresServer) -> float:
+    """Return the processor time of a server: of its first process, of those that ended, and of those that run."""
+    first, *others = server.pids()
+    total = sum(_ticks(first))
+    for pid in others:
+        with suppress(FileNotFoundError):
+            total += sum(_ticks(pid)[:2])
+    return total / _TICK
+
+
+def _ticks(pid: int) -> list[int]:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return [int(field) for field in fields[11:15]]
+
+
+def _compare_quality(server: PostgresServer, embedder: LocalEmbedder | None) -> Iterator[Finding]:
+    """Judge every set in each database: SQLite, PostgreSQL with pgvector, PostgreSQL without."""
+    for name, fill_set in SETS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "lore.db"
+            kinds = fill_set(path)
+            if embedder is not None:
+                embed(path, embedder)
+            questions = [question for kind in kinds.values() for question in kind]
+            expected = measure(str(path), questions, embedder)
+            for title, change in (("PostgreSQL", ""), ("PostgreSQL without pgvector", WITHOUT_PGVECTOR)):
+                with server.fresh_database() as address:
+                    _move(path, address, change)
+                    yield from _lack(f"{name}, {title}", expected, measure(address, questions, embedder))
+
+
+def _lack(title: str, expected: dict[SearchMode, Quality], found: dict[SearchMode, Quality]) -> Iterator[Finding]:
+    for mode, quality in found.items():
+        for measured in Quality.__struct_fields__:
+            lack = (getattr(expected[mode], measured) - getattr(quality, measured)) * 100
+            bound = QUALITY_BOUND if mode == "hybrid" or len(found) == 1 else None
+            yield Finding("postgres", f"{title}, {mode}: {measured} below SQLite's", lack, "%", bound)
+
+
+def _move(path: Path, address: str, change: str) -> None:
+    app = App(Config(), {}, db=str(path))
+    if change:
+        target = App(Config(), {}, db=address).open_store(create=True)
+        try:
+            target.script(change)
+        finally:
+            target.close()
+    report, error = move_database(app, address)
+    if error is not None or not report.complete:
+        raise RuntimeError(f"the copy was not moved: {error}")
+
+
+def _time_search(server: PostgresServer, count: int, embedder: LocalEmbedder | None) -> Iterator[Finding]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "lore.db"
+        queries = fill(path, count)
+        if embedder is not None:
+            embed(path, embedder)
+        for title, change in (("", ""), (" without pgvector", WITHOUT_PGVECTOR)):
+            with server.fresh_database() as address:
+                _move(path, address, change)
+                yield from _time_queries(address, queries, f"{count:,} documents{title}", embedder)
+
+
+def _time_queries(
+    address: str, queries: Sequence[str], title: str, embedder: LocalEmbedder | None
+) -> Iterator[Finding]:
+    database = open_database(address)
+    try:
+        # All work of a query is done by one process of the server, whose time is counted.
+        database.script("SET max_parallel_workers_per_gather = 0")
+        clock = _clock_of(database.read("SELECT pg_backend_pid()")[0][0])
+        asked = modes_of(database, embedder)
+        for name, ask in asked.items():
+            for query in queries[:3]:
+                ask(query)
+            costs = [_cost(clock, partial(ask, query)) for query in queries]
+            place = int(len(costs) * 0.95)
+            yield Finding("postgres", f"search {name}, {title}: mean", sum(costs) / len(costs) * 1000, "ms")
+            yield Finding("postgres", f"search {name}, {title}: p95", sorted(costs)[place] * 1000, "ms", P95_BOUND_MS)
+    finally:
+        database.close()
+
+
+def _cost(server_clock: int, work: Callable[[], object]) -> float:
+    """Return the processor time of a query, ours and that of the server."""
+    ours, theirs = process_time(), clock_gettime(server_clock)
+    work()
+    return process_time() - ours + clock_gettime(server_clock) - theirs
+
+
+def _clock_of(pid: int) -> int:
+    """Return the number of the clock that counts the processor time of a process (Linux)."""
+    return (~pid << 3) | 2
