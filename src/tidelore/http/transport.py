@@ -19,6 +19,7 @@ import httpx2
 
 from tidelore.core.errors import ConfigError
 from tidelore.core.redaction import redact
+from tidelore.http.connections import ConnectionStack
 from tidelore.http.response import Headers
 from tidelore.http.tls import AddressRefused, PublicBackend, add_authority, find_proxy, is_untrusted
 
@@ -160,9 +161,11 @@ def open_transport(
             ),
             proxy=through,
         )
-        if reach != "any" and through is None:
+        if through is None:
             pool = transport._pool
-            pool._network_backend = PublicBackend(pool._network_backend, loopback=reach == "public_or_local")
+            if reach != "any":
+                pool._network_backend = PublicBackend(pool._network_backend, loopback=reach == "public_or_local")
+            transport._pool = ConnectionStack(pool, connections=connections)
         return transport
     except (ValueError, TypeError, httpx2.InvalidURL, ImportError) as error:
         detail = redact(str(error))
