@@ -53,7 +53,7 @@ def encode_hook(value: Any) -> str:
 T = TypeVar("T", bound=Struct)
 
 
-def copy_fields(shape: type[T], row: Struct, **others: Any) -> T:
+def copy_fields(shape: type[T], row: object, **others: Any) -> T:
     """Return a Struct with the fields of a row that have the same names, and `others`; `*_at` become instants."""
     found = {name: getattr(row, name) for name in shape.__struct_fields__ if name not in others}
     return shape(**{name: instant(found[name]) if name.endswith("_at") else found[name] for name in found}, **others)

@@ -244,25 +244,23 @@ def topic_fields(row: TopicRow) -> dict[str, Any]:
 
 def listed_post(row: PostRow) -> ListedPost:
     """Return a stored post as an item of an answer."""
-    return ListedPost(
-        uri=row.uri,
-        kind=row.kind,
-        author=row.author,
-        author_did=row.author_did,
-        text=row.text,
-        langs=row.langs.split("\n") if row.langs else [],
-        alt_text=row.alt_text.split("\n") if row.alt_text else [],
-        labels=row.labels.split("\n") if row.labels else [],
-        tags=row.tags.split("\n") if row.tags else [],
+    return copy_fields(
+        ListedPost,
+        row,
+        langs=_lines(row.langs),
+        alt_text=_lines(row.alt_text),
+        labels=_lines(row.labels),
+        tags=_lines(row.tags),
         reply_to=row.reply_parent,
         quotes=row.quoted_uri,
         repeats=row.subject_uri,
-        created_at=instant(row.created_at),
         listed_at=instant(row.sort_at),
-        edited_at=instant(row.edited_at),
-        deleted_at=instant(row.deleted_at),
         web_url=row.url,
     )
+
+
+def _lines(text: str) -> list[str]:
+    return text.split("\n") if text else []
 
 
 _HOUR_MS = 3_600_000

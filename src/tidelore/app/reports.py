@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
 
-from tidelore.app.answers import Instant, copy_fields, instant, means
+from tidelore.app.answers import Instant, copy_fields, means
 from tidelore.app.status import ItemFailure, ItemOutcome, item_outcomes
 
 if TYPE_CHECKING:
@@ -275,21 +275,16 @@ def polled_accounts(report: PollReport) -> PolledAccounts:
 
 
 def _account(account: AccountReport) -> PolledAccount:
-    return PolledAccount(
-        did=account.did,
-        handle=account.handle,
-        mode=account.mode,
-        initial=account.initial,
-        posts=account.posts,
-        edited=account.tally.changed,
+    tally = account.tally
+    return copy_fields(
+        PolledAccount,
+        account,
+        edited=tally.changed,
         urls=account.links,
-        pages=account.tally.pages,
-        gone=account.tally.gone,
-        quarantined=account.tally.quarantined,
-        behind=account.behind,
+        pages=tally.pages,
+        gone=tally.gone,
+        quarantined=tally.quarantined,
         unavailable=account.refused,
-        renamed_from=account.renamed_from,
-        next_poll_at=instant(account.next_poll_at),
         error=reported_error(account.error),
     )
 

@@ -385,23 +385,18 @@ def _says_something(note: NoteRow) -> bool:
 
 
 def _note(note: NoteRow) -> ShownNote:
-    return ShownNote(
+    return copy_fields(
+        ShownNote,
+        note,
         id=note.remote_id,
         type=note.note_type,
         system=bool(note.is_system),
         internal=bool(note.is_internal),
         author=note.author_username,
-        body=note.body,
-        created_at=instant(note.created_at),
-        updated_at=instant(note.updated_at),
         resolvable=bool(note.resolvable),
         resolved=_known(note.resolved),
-        resolved_by=note.resolved_by,
-        resolved_at=instant(note.resolved_at),
         position=_position(note) if note.is_placed else None,
-        url=note.url,
         association=note.author_association,
-        review_state=note.review_state,
     )
 
 
@@ -561,16 +556,4 @@ def read_shown_topic(database: Database, row_id: int, lockdown: Lockdown | None 
 
 
 def _topic_comment(row: TopicCommentRow) -> ShownTopicComment:
-    return ShownTopicComment(
-        id=row.remote_id,
-        in_reply_to=row.in_reply_to,
-        author=row.author,
-        association=row.association,
-        body=row.body,
-        answer=bool(row.is_answer),
-        upvotes=row.upvotes,
-        created_at=instant(row.created_at),
-        updated_at=instant(row.updated_at),
-        deleted_at=instant(row.deleted_at),
-        url=row.url,
-    )
+    return copy_fields(ShownTopicComment, row, id=row.remote_id, answer=bool(row.is_answer))

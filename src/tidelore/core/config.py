@@ -476,11 +476,6 @@ def _override(host: H, settings: Mapping[str, Any]) -> H:
     return msgspec.structs.replace(host, overrides=overrides)
 
 
-def github_host(config: Config, source: str) -> GitHubHost | None:
-    """Return the GitHub host with this name."""
-    return next((host for host in config.github if host.name == source), None)
-
-
 def feedback_settings(config: Config, source: str, project: str) -> RepoSettings | None:
     """Return the settings for the feedback of one project, or None if its host has none."""
     host = find_host(config, source)

@@ -305,7 +305,7 @@ TOPIC_COMMENT = "topic_comment"
 """The kinds of comments: in a conversation, on a line of a diff, and the text of a review."""
 
 
-class CommentRecord(Struct, frozen=True):
+class CommentRecord(Struct, frozen=True, kw_only=True):
     """A comment in a thread: a conversation comment, a review comment on the diff, or the body of a review.
 
     `number` is the thread; `association` is the author's relation to the repository, if the server sends it. A comment
@@ -320,14 +320,14 @@ class CommentRecord(Struct, frozen=True):
     author: str | None
     is_bot: bool
     body: str
-    path: str | None
-    line: int | None
-    side: str | None
-    commit_sha: str | None
-    in_reply_to: int | None
-    review_id: int | None
-    review_state: str | None
-    url: str | None
+    path: str | None = None
+    line: int | None = None
+    side: str | None = None
+    commit_sha: str | None = None
+    in_reply_to: int | None = None
+    review_id: int | None = None
+    review_state: str | None = None
+    url: str | None = None
     created_at: int
     updated_at: int
     association: str | None = None
@@ -354,12 +354,7 @@ def comment_of_note(note: NoteRecord, number: int, on: str) -> CommentRecord:
         body=note.body,
         path=note.position_new_path or note.position_old_path,
         line=note.position_old_line if note.position_new_line is None else note.position_new_line,
-        side=None,
         commit_sha=note.position_head_sha,
-        in_reply_to=None,
-        review_id=None,
-        review_state=None,
-        url=None,
         created_at=note.created_at,
         updated_at=note.updated_at,
         start_line=note.position_line_range_start,

@@ -16,7 +16,6 @@ from tidelore.core.config import (
     RepoSettings,
     SyncUnit,
     feedback_settings,
-    github_host,
     only_units,
     repo_settings,
 )
@@ -173,12 +172,6 @@ def test_a_configuration_can_be_narrowed_to_single_repositories() -> None:
 
 def test_repository_names_are_case_insensitive() -> None:
     assert repo_settings(host_of(HOST), "Owner/Repo").fetch == "thread"
-
-
-def test_a_host_is_found_by_its_name() -> None:
-    config = parse_config(tomllib.loads(HOST))
-    assert github_host(config, "hub") is config.github[0]
-    assert github_host(config, "gitlab") is None
 
 
 @pytest.mark.parametrize("name", ["repo", "/repo", "owner/", "a/b/c", "owner/my repo", "https://github.com/owner/repo"])

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from tidelore.app.answers import Instant, means
+from tidelore.app.answers import Instant, copy_fields, means
 from tidelore.app.listing import (
     ListedItem,
     ListedMergeRequest,
@@ -105,15 +105,4 @@ def read_home(app: App) -> HomePage:
 
 
 def _change(kind: str, item: ListedItem | ListedTopic) -> RecentChange:
-    return RecentChange(
-        type=kind,
-        project=item.project,
-        iid=item.iid,
-        reference=item.reference,
-        title=item.title,
-        state=item.state,
-        author=item.author,
-        created_at=item.created_at,
-        updated_at=item.updated_at,
-        web_url=item.web_url,
-    )
+    return copy_fields(RecentChange, item, type=kind)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from tidelore.app.answers import Instant, instant, means
+from tidelore.app.answers import Instant, copy_fields, instant, means
 from tidelore.app.wiring import App
 from tidelore.core.config import sync_settings
 from tidelore.store.mirror.child_progress import off_switch
@@ -97,16 +97,4 @@ def read_coverage(app: App, project: str | None = None) -> Coverage:
 def _children(found: ChildCoverage, unavailable: str | None) -> CoveredChildren:
     missing = found.outdated + found.never_read
     requests = 0 if unavailable else -(-missing // _BATCHED.get(found.kind, 1))
-    return CoveredChildren(
-        source=found.source,
-        project=found.project,
-        of=found.parent_kind,
-        kind=found.kind,
-        parents=found.parents,
-        current=found.current,
-        outdated=found.outdated,
-        never_read=found.never_read,
-        failing=found.failing,
-        unavailable=unavailable,
-        requests=requests,
-    )
+    return copy_fields(CoveredChildren, found, of=found.parent_kind, unavailable=unavailable, requests=requests)
