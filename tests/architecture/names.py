@@ -29,7 +29,6 @@ KNOWN: dict[str, frozenset[str]] = {
         {
             # Feedback: the words of the commands that poll and audit it, and its lists of comments.
             *("feedback.delivery", "feedback.report", "feedback.repositories"),
-            *("app.feedback_events", "app.feedback_polling"),
             "store.mirror.cursors",  # the scopes of its comment lists
             # Commands that poll it, audit it, or accept a repository under a known name.
             *("app.auditing", "app.console", "app.sources", "app.syncing"),

@@ -15,7 +15,7 @@ from tidelore.app.answers import copy_fields, means
 from tidelore.app.feedback_tracking import Event, Reply, event, reply, repo_and_number, repo_of_either
 from tidelore.app.sources import find_followed, open_hub
 from tidelore.app.wiring import App, run_until_signalled
-from tidelore.core.config import GitHubHost, RepoSettings, feedback_settings, repo_settings
+from tidelore.core.config import RepoSettings, default_settings, feedback_settings
 from tidelore.core.errors import (
     ConfigError,
     CredentialsMissing,
@@ -314,7 +314,7 @@ def _number(lease: str) -> int:
 
 def _settings(app: App, project: ProjectRow) -> RepoSettings:
     """Return a repository's settings, or the defaults if it is no longer configured."""
-    return feedback_settings(app.config, project.source, project.configured) or repo_settings(GitHubHost(), "")
+    return feedback_settings(app.config, project.source, project.configured) or default_settings()
 
 
 async def post_answer(app: App, place: ConfiguredRepo, answering: AnswerRequest) -> PostedAnswer:

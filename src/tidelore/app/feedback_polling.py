@@ -134,7 +134,7 @@ class FeedbackPollRequest(Struct, frozen=True):
     full: bool = False
     force: bool = False
     handler: bool = True
-    kind: str = "github"
+    kind: str | None = None
     command: str = ""
 
     @property

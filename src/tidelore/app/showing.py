@@ -397,6 +397,7 @@ def _note(note: NoteRow) -> ShownNote:
         resolved=_known(note.resolved),
         position=_position(note) if note.is_placed else None,
         association=note.author_association,
+        truncated=None,
     )
 
 

@@ -482,6 +482,11 @@ def feedback_settings(config: Config, source: str, project: str) -> RepoSettings
     return repo_settings(host, project) if isinstance(host, FeedbackHost) else None
 
 
+def default_settings() -> RepoSettings:
+    """Return the settings for the feedback of a project that is not configured any more."""
+    return repo_settings(GitHubHost(), "")
+
+
 def repo_settings(host: FeedbackHost, repo_name: str) -> RepoSettings:
     """Return the settings for one repository: those of the host, with the repository's overrides.
 
