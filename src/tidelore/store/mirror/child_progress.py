@@ -353,19 +353,16 @@ def present_children(database: Database, kind: ParentKind, project_id: int) -> P
     return kind.having(found)
 
 
-CHILD_SWITCHES = {
-    "resource_events": "fetch_resource_events",
-    "closes_issues": "fetch_mr_closes_issues",
-    "diffs": "fetch_mr_diffs",
-    "reviewers": "verify_reviewers",
-}
-"""Kinds of children that are read only if a key of `[sync]` says so; the others are always read."""
-
-
 def off_switch(name: str, settings: Sync) -> str | None:
     """Return the key of `[sync]` that switches a kind of children off; None if it is read."""
-    key = CHILD_SWITCHES.get(name)
-    return None if key is None or getattr(settings, key) else key
+    switches = {
+        "resource_events": ("fetch_resource_events", settings.fetch_resource_events),
+        "closes_issues": ("fetch_mr_closes_issues", settings.fetch_mr_closes_issues),
+        "diffs": ("fetch_mr_diffs", settings.fetch_mr_diffs),
+        "reviewers": ("verify_reviewers", settings.verify_reviewers),
+    }
+    key, is_on = switches.get(name, ("", True))
+    return None if is_on else key
 
 
 def wanted_children(kind: ParentKind, settings: Sync) -> tuple[str, ...]:
