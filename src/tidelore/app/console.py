@@ -66,6 +66,8 @@ from tidelore.store.work import activity
 from tidelore.store.work.runs import UNFINISHED
 
 if TYPE_CHECKING:
+    from logging import LogRecord
+
     from tidelore.app.writing.replying import WriteAnswer
     from tidelore.embedding.embedder import Embedder
     from tidelore.feedback.repositories import ConfiguredRepo
@@ -177,6 +179,18 @@ class ServiceThread:
             )
         finally:
             self.on_end()
+
+
+def fork_service(
+    app: App,
+    load: Callable[[], App] | None,
+    config_file: str | None,
+    on_record: Callable[[LogRecord], object],
+) -> ConsoleService:
+    """Return the service in a separate process; its log records are given to `on_record`."""
+    from tidelore.service.process import ServiceProcess
+
+    return ServiceProcess(lambda: ServiceThread(app, load, config_file), on_record)
 
 
 class BarStatus(Struct, frozen=True):

@@ -26,8 +26,7 @@ from textual.filter import LineFilter, NoColor
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from tidelore.app.console import ConsoleActions, ConsoleService, ServiceThread
-from tidelore.app.service_process import ServiceProcess
+from tidelore.app.console import ConsoleActions, ServiceThread, fork_service
 from tidelore.console.accounts import AccountsScreen
 from tidelore.console.backend import Backend
 from tidelore.console.driver import TerminalDriver
@@ -216,11 +215,8 @@ def run_console(
             tell(text)
 
     with _logged(app) as logbook:
-        service: ConsoleService
-        if threaded:
-            service = ServiceThread(app, load, config_file)
-        else:
-            service = ServiceProcess(app, load, config_file, logbook.handle)
+        threads = ServiceThread(app, load, config_file) if threaded else None
+        service = threads or fork_service(app, load, config_file, logbook.handle)
         try:
             _show(Backend(app, logbook, service, ConsoleActions(app)), theme, color=color, tell=tell_safely)
         finally:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import select
 import termios
-import time
 from codecs import getincrementaldecoder
 from contextlib import suppress
 from queue import Full
@@ -25,6 +24,8 @@ LOOK_SECONDS = 0.1
 """How often a thread that waits looks whether the console is leaving."""
 FLUSH_SECONDS = 2.0
 """How long the last output may take, such as the codes that restore the terminal."""
+DISCARDS = 20
+"""How often output that the terminal does not take is dropped before its thread is left alone."""
 
 
 class TerminalDriver(LinuxDriver):
@@ -53,13 +54,14 @@ class TerminalDriver(LinuxDriver):
             self.leave()
 
     def close(self) -> None:
-        writer, until = self._writer_thread, time.monotonic() + FLUSH_SECONDS
-        if writer is None or not _end(writer, until):
+        writer = self._writer_thread
+        if writer is None or _is_ended(writer, FLUSH_SECONDS):
             return
         self.leaving = True
-        while writer.is_alive() and time.monotonic() < until + FLUSH_SECONDS:
+        for _ in range(DISCARDS):
             _discard_output(writer.fileno())
-            _end(writer, time.monotonic() + LOOK_SECONDS)
+            if _is_ended(writer, LOOK_SECONDS):
+                return
 
     def run_input_thread(self) -> None:
         """Pass keys on until the input is disabled or the terminal is gone."""
@@ -86,15 +88,13 @@ class TerminalDriver(LinuxDriver):
                 self.process_message(event)
 
 
-def _end(writer: WriterThread, until: float) -> bool:
-    """Let the thread write what is queued and end; return whether it is still writing at that time."""
-    while writer.is_alive() and time.monotonic() < until:
-        try:
-            writer._queue.put(None, timeout=LOOK_SECONDS)
-        except Full:
-            continue
-        writer.join(max(until - time.monotonic(), 0))
-    return writer.is_alive()
+def _is_ended(writer: WriterThread, seconds: float) -> bool:
+    """Let the thread write what is queued and end; return whether it did within this time."""
+    if writer.is_alive():
+        with suppress(Full):
+            writer._queue.put(None, timeout=seconds)
+            writer.join(seconds)
+    return not writer.is_alive()
 
 
 def _discard_output(number: int) -> None:

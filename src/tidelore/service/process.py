@@ -1,4 +1,4 @@
-"""The service of the console in a separate process, so that no key waits for the interpreter lock of a sync.
+"""A service in a separate process, so that no key of the console waits for the interpreter lock of a sync.
 
 The process is forked before the console starts threads, and waits until it is started. Both sides hold one end of a
 socket: the console sends requests, the service its log records and, at its end, its error. If the console dies, the
@@ -14,21 +14,29 @@ import socket
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct
 
-from tidelore.app.console import STOP_SECONDS, ServiceThread
 from tidelore.core.errors import Cancelled, LockHeld, TideloreError, every_error
 from tidelore.core.signals import ended_in_order
 
-if TYPE_CHECKING:
-    from tidelore.app.wiring import App
-
-
-KILL_SECONDS = 2 * STOP_SECONDS + 1.0
+KILL_SECONDS = 10.0
 """How long the process may take to end after a stop request before it is killed."""
+
+
+class StartableService(Protocol):
+    """A service that can be started, asked to run jobs now, and stopped; `stop` waits for its end."""
+
+    error: TideloreError | None
+    on_end: Callable[[], None]
+
+    def start(self) -> None: ...
+
+    def run_now(self, names: Iterable[str]) -> None: ...
+
+    def stop(self) -> None: ...
 
 
 class _Request(Struct, frozen=True):
@@ -52,18 +60,12 @@ class _Ended(Struct, frozen=True, tag="ended"):
 
 
 class ServiceProcess:
-    """The service in a separate process; `error` is set if it ended without a stop request.
+    """A service in a separate process; `error` is set if it ended without a stop request.
 
     Create it while the program has one thread and no connection: both are not usable in a forked process.
     """
 
-    def __init__(
-        self,
-        app: App,
-        load: Callable[[], App] | None,
-        config_file: str | None,
-        on_record: Callable[[logging.LogRecord], object],
-    ) -> None:
+    def __init__(self, make: Callable[[], StartableService], on_record: Callable[[logging.LogRecord], object]) -> None:
         self._on_record = on_record
         self._stopping = False
         self.error: TideloreError | None = None
@@ -71,7 +73,7 @@ class ServiceProcess:
         self._pid = os.fork()
         if self._pid == 0:  # pragma: no cover - another process
             self._channel.close()
-            _run_child(theirs, ServiceThread(app, load, config_file))
+            _run_child(theirs, make)
         theirs.close()
         self._thread = threading.Thread(target=self._listen, name="service", daemon=True)
 
@@ -146,7 +148,7 @@ class _Sender(logging.Handler):
             self._channel.sendall(msgspec.json.encode(line) + b"\n")
 
 
-def _run_child(channel: socket.socket, service: ServiceThread) -> None:
+def _run_child(channel: socket.socket, make: Callable[[], StartableService]) -> None:
     """Be the process of the service: obey requests until one says stop, the console ends, or the service does."""
     try:
         # Ctrl+C is a key of the console.
@@ -158,6 +160,8 @@ def _run_child(channel: socket.socket, service: ServiceThread) -> None:
         logger = logging.getLogger("tidelore")
         logger.handlers = [one for one in logger.handlers if isinstance(one, logging.FileHandler)]
         logger.addHandler(_Sender(channel))
+        # Made here, because a thread that was made before a fork counts as ended after it.
+        service = make()
         try:
             with ended_in_order("the service stops"):
                 _obey(channel, service)
@@ -174,7 +178,7 @@ def _run_child(channel: socket.socket, service: ServiceThread) -> None:
         os._exit(1)
 
 
-def _obey(channel: socket.socket, service: ServiceThread) -> None:
+def _obey(channel: socket.socket, service: StartableService) -> None:
     with channel.makefile("rb") as lines:
         for line in lines:
             request = msgspec.json.decode(line, type=_Request)
