@@ -165,13 +165,11 @@ def test_a_dictionary_that_was_rolled_back_packs_nothing(database: Database) -> 
     assert database.problems() == []
 
 
-def test_a_dictionary_holds_no_word_of_a_single_payload(database: Database) -> None:
-    samples = [issue_payload(number, "a word that all of them share") for number in range(SAMPLES - 2)]
-    samples += [issue_payload(number, "the password is tr0ub4dor") for number in (9001, 9002)]
+def test_a_dictionary_holds_no_word_of_a_single_payload() -> None:
+    samples = [issue_payload(number, f"all of them share this. secret{number} " * 9) for number in range(SAMPLES)]
     trained = train(samples)
     assert trained is not None
-    assert b"tr0ub4dor" not in trained
-    assert b"password" not in trained
+    assert b"secret" not in trained
     assert b"share" in trained
     assert train(samples) == trained
 
