@@ -45,7 +45,7 @@ class Question(Struct, frozen=True):
 def fill(path: Path, count: int) -> list[str]:
     """Make a copy with this many documents and return typical queries: 3 to 8 telling words of one of them."""
     rng = random.Random(20_260_302)
-    documents = list(_documents(rng, count))
+    documents = list(documents_of(rng, count))
     store(path, documents)
     chosen = rng.sample(documents, min(300, count))
     return [" ".join(rng.sample(_telling(document.content), rng.randint(3, 8))) for document in chosen]
@@ -140,19 +140,29 @@ def document(number: int, thread: int, title: str, content: str) -> Document:
 
 def store(path: Path, documents: Sequence[Document]) -> None:
     """Write documents, and the issues they belong to, into a new copy."""
+    create(path)
     database = open_database(str(path))
     try:
-        migrate(database, 1)
-        with database.transaction() as tx:
-            save_project(tx, "gitlab", "port/ledger", ProjectRecord(1, "port/ledger", "ledger", None, False), 1)
         for start in range(0, len(documents), _BATCH):
-            _write(database, documents[start : start + _BATCH])
+            write(database, documents[start : start + _BATCH])
     finally:
         database.close()
     _add_issues(path, sorted({entry.thread_id for entry in documents}))
 
 
-def _write(database: Database, entries: Sequence[Document]) -> None:
+def create(path: Path) -> None:
+    """Make an empty copy with one project."""
+    database = open_database(str(path))
+    try:
+        migrate(database, 1)
+        with database.transaction() as tx:
+            save_project(tx, "gitlab", "port/ledger", ProjectRecord(1, "port/ledger", "ledger", None, False), 1)
+    finally:
+        database.close()
+
+
+def write(database: Database, entries: Sequence[Document]) -> None:
+    """Write documents in one transaction."""
     with database.transaction() as tx:
         write_documents(tx, [DocumentSource(entry.source_type, entry.source_id) for entry in entries], entries, 1)
 
@@ -173,7 +183,7 @@ def _add_issues(path: Path, ids: Sequence[int]) -> None:
     connection.close()
 
 
-def _documents(rng: random.Random, count: int) -> Iterator[Document]:
+def documents_of(rng: random.Random, count: int) -> Iterator[Document]:
     """Yield documents: half of each is the simulator's prose, half words of every rarity."""
     prose = Prose(random.Random(11))
     topics = [prose.topic() for _ in range(1_000)]

@@ -136,6 +136,16 @@ def test_another_run_uses_the_stored_dictionary(database: Database) -> None:
     assert stored_issues(database) == {number: issue_payload(number) for number in range(310)}
 
 
+def test_two_writers_of_one_transaction_use_the_dictionary_that_one_of_them_trained(database: Database) -> None:
+    project = add_project(database)
+    contents = [content(issue_payload(number), str(number)) for number in range(TRAINED_AFTER + 44)]
+    with database.transaction() as tx:
+        store_contents(tx, project.id, "issue", contents[:-20], pack=packer(compress=True), now_ms=CREATED)
+        store_contents(tx, project.id, "issue", contents[-20:], pack=packer(compress=True), now_ms=CREATED)
+    assert stored_issues(database) == {number: issue_payload(number) for number in range(len(contents))}
+    assert database.read("SELECT COUNT(*), COUNT(dictionary_id) FROM raw_payloads") == [(len(contents), len(contents))]
+
+
 def test_a_dictionary_that_was_rolled_back_packs_nothing(database: Database) -> None:
     pack = packer(compress=True)
     project = add_project(database)
@@ -155,13 +165,11 @@ def test_a_dictionary_that_was_rolled_back_packs_nothing(database: Database) -> 
     assert database.problems() == []
 
 
-def test_a_dictionary_holds_no_word_of_a_single_payload(database: Database) -> None:
-    samples = [issue_payload(number, "a word that all of them share") for number in range(SAMPLES - 2)]
-    samples += [issue_payload(number, "the password is tr0ub4dor") for number in (9001, 9002)]
+def test_a_dictionary_holds_no_word_of_a_single_payload() -> None:
+    samples = [issue_payload(number, f"all of them share this. secret{number} " * 9) for number in range(SAMPLES)]
     trained = train(samples)
     assert trained is not None
-    assert b"tr0ub4dor" not in trained
-    assert b"password" not in trained
+    assert b"secret" not in trained
     assert b"share" in trained
     assert train(samples) == trained
 

@@ -8,6 +8,7 @@ CHILDREN = "tests/properties/test_children.py"
 _UNIT = "tests/unit/engine/test_child_sync.py"
 _SILENT_MINUTE = f"{CHILDREN}::test_a_note_added_without_a_parent_update_is_found_once_the_parent_has_settled"
 _DELETED = f"{CHILDREN}::test_a_deleted_note_leaves_neither_row_nor_payload"
+_PAYLOADS = "tests/contract/test_store_payloads.py"
 _ROW_SHOWS = f"{CHILDREN}::test_a_parent_change_shown_by_the_list_has_its_children_read_at_once"
 
 SETTLING = (
@@ -230,6 +231,25 @@ DELETION = (
         after="        if note.remote_id\n",
         test=f"{_DELETED}[reply]",
         why="Most notes are the system's: each would be stored twice, and found twice.",
+    ),
+    Mutant(
+        name="whole-payloads-train-a-dictionary",
+        invariant="deletion leaves nothing",
+        file="store/mirror/payloads.py",
+        before="if count * _COMMON >= len(values)}",
+        after="if count}",
+        test=f"{_PAYLOADS}::test_a_dictionary_holds_no_word_of_a_single_payload",
+        why="A dictionary outlives the payloads it was trained with, so a deleted text would stay in it.",
+    ),
+    Mutant(
+        name="dictionary-of-a-rolled-back-transaction-used",
+        invariant="payloads can be read",
+        file="store/mirror/payloads.py",
+        before="            dictionary_id, compressor = known or (None, self._compressor())\n",
+        after="            known = self.known = getattr(self, 'known', None) or known\n"
+        "            dictionary_id, compressor = known or (None, self._compressor())\n",
+        test=f"{_PAYLOADS}::test_a_dictionary_that_was_rolled_back_packs_nothing[sqlite]",
+        why="Payloads would refer to a dictionary that was never stored, or to another one with its id.",
     ),
 )
 

@@ -251,10 +251,8 @@ class SqliteDatabase:
         with self._translated:
             if self._tokenizer is None:
                 self._tokenizer = self._connection.fts5_tokenizer(*TOKENIZER)
-            found: list[Any] = self._tokenizer(
-                text.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_colocated=False
-            )
-        return found
+            found: Any = self._tokenizer(text.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_colocated=False)
+        return list(found)
 
     def script(self, sql: str) -> None:
         with self._translated:

@@ -175,24 +175,27 @@ class Pack:
         dictionary that it stored with it, and its id may be given to another.
         """
         seen = tx.gathered(_nothing_to_flush)
-        for project, kind, dictionary_id, content_hash in seen:
-            if project == project_id and kind == resource_type:
-                return dictionary_id, self._trained[content_hash]
-        rows = tx.execute(
-            f"SELECT id, content_hash FROM payload_dictionaries WHERE resource_type = :type AND {_of(project_id)}"
-            " ORDER BY id DESC LIMIT 1",
-            {"type": resource_type, "project_id": project_id},
-        )
-        if not rows:
-            return None
-        dictionary_id, content_hash = rows[0][0], bytes(rows[0][1])
+        found = {row[2:] for row in seen if row[:2] == (project_id, resource_type)}
+        if not found:
+            rows = tx.execute(
+                f"SELECT id, content_hash FROM payload_dictionaries WHERE resource_type = :type AND {_of(project_id)}"
+                " ORDER BY id DESC LIMIT 1",
+                {"type": resource_type, "project_id": project_id},
+            )
+            found = {(rows[0][0], bytes(rows[0][1])) if rows else (None, b"")}
+            seen.update((project_id, resource_type, *row) for row in found)
+        for dictionary_id, content_hash in found:
+            if dictionary_id is not None:
+                return dictionary_id, self._loaded(tx, dictionary_id, content_hash)
+        return None
+
+    def _loaded(self, tx: Transaction, dictionary_id: int, content_hash: bytes) -> zstandard.ZstdCompressor:
         if content_hash not in self._trained:
             ((stored,),) = tx.execute(
                 "SELECT dictionary FROM payload_dictionaries WHERE id = :id", {"id": dictionary_id}
             )
             self._trained[content_hash] = _trained_compressor(bytes(stored))
-        seen.add((project_id, resource_type, dictionary_id, content_hash))
-        return dictionary_id, self._trained[content_hash]
+        return self._trained[content_hash]
 
     def _train(
         self, tx: Transaction, project_id: int | None, resource_type: str, payloads: Sequence[bytes], now_ms: int
@@ -227,10 +230,13 @@ class Pack:
         return dictionary_id, compressor
 
     def _worthwhile(self, dictionary: bytes, samples: Sequence[bytes]) -> zstandard.ZstdCompressor | None:
-        """Return the compressor with a dictionary if it saves more than the dictionary takes."""
+        """Return the compressor with a dictionary if it saves more than the dictionary takes.
+
+        It is assumed that as many payloads follow as there were before it was trained.
+        """
         plain, trained = self._compressor(), _trained_compressor(dictionary)
         saved = sum(len(plain.compress(sample)) - len(trained.compress(sample)) for sample in samples)
-        return trained if saved > len(dictionary) else None
+        return trained if saved * TRAINED_AFTER // len(samples) > len(dictionary) else None
 
     def _compressor(self) -> zstandard.ZstdCompressor:
         if self._plain is None:
