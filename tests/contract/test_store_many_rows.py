@@ -6,7 +6,7 @@ import pytest
 
 from tidelore.core.errors import IntegrityError
 from tidelore.store.database.port import Database
-from tidelore.store.mirror.payloads import Content, store_contents
+from tidelore.store.mirror.payloads import Content, packer, store_contents
 
 MARK = (
     "INSERT INTO dirty_sources (source_type, source_id, queued_at, last_error) VALUES (:type, :id, :now, :error)"
@@ -56,7 +56,7 @@ def test_updates_and_deletions_of_many_rows_touch_only_theirs(database: Database
 def test_bytes_are_stored_as_they_are_and_numbered_in_their_order(database: Database) -> None:
     contents = [Content(str(number), bytes([number]) * 32, bytes(range(256)) * number) for number in range(1, 9)]
     with database.transaction() as tx:
-        store_contents(tx, None, "note", contents, pack=lambda payload: ("identity", payload), now_ms=1)
+        store_contents(tx, None, "note", contents, pack=packer(compress=False), now_ms=1)
     found = database.read("SELECT remote_id, content_hash, payload FROM raw_payloads ORDER BY id")
     assert [Content(key, bytes(address), bytes(payload)) for key, address, payload in found] == contents
 
