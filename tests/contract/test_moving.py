@@ -33,7 +33,7 @@ from tidelore.store.database.snapshot import SnapshotPlan, write_snapshot
 from tidelore.store.mirror.check import check_database
 from tidelore.store.mirror.parents import ISSUES
 from tidelore.store.moving import tables as schema
-from tidelore.store.reading.vectors import in_rows
+from tidelore.store.reading.vector_rows import in_rows
 from tidelore.store.work.action_tokens import signing_secret
 from tidelore.store.work.leases import LeaseTable
 

@@ -13,7 +13,7 @@ from tidelore.store.database.port import Database
 from tidelore.store.mirror.check import CheckFinding, check_database
 from tidelore.store.mirror.parents import ISSUES
 from tidelore.store.reading import vectors as vector_check
-from tidelore.store.reading.vectors import in_rows
+from tidelore.store.reading.vector_rows import in_rows
 
 FIRST = "(SELECT MIN({0}) FROM {1})"
 IN_BLOCKS = pytest.mark.parametrize("dialect", ["sqlite", "postgres-without-pgvector"], indirect=True)

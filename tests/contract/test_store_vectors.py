@@ -30,7 +30,8 @@ from tidelore.search.vector_index import VectorIndex
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.parents import ISSUES
 from tidelore.store.reading.vector_models import VectorModel, ensure_model, find_model
-from tidelore.store.reading.vectors import Embedded, Piece, VectorTable, count_due, in_rows
+from tidelore.store.reading.vector_rows import in_rows
+from tidelore.store.reading.vectors import Embedded, Piece, VectorTable, count_due
 
 
 class Killed(BaseException):

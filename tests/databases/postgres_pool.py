@@ -67,10 +67,9 @@ class PooledDatabase:
         connection = self.database._connection
         if not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE:
             try:
-                # After a rollback the driver also forgets its prepared statements.
-                connection.execute("BEGIN")
-                connection.execute("ROLLBACK")
-                connection.execute("RESET ALL")
+                # After a rollback the driver also forgets its prepared statements, unless the rollback is one of them.
+                for statement in ("BEGIN", "ROLLBACK", "RESET ALL"):
+                    connection.execute(statement, prepare=False)
             except psycopg.OperationalError:
                 connection.close()
             else:

@@ -7,6 +7,7 @@ notice and the run does not fail.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from tidelore.embedding.chunks import chunk
 from tidelore.embedding.embedder import Embedder
 from tidelore.engine.crashpoint import Seam
 from tidelore.store.reading.vector_models import VectorModel, drop_other_models, ensure_model, forget_vectors
+from tidelore.store.reading.vector_rows import build_graph
 from tidelore.store.reading.vectors import (
     DocumentText,
     Embedded,
@@ -110,6 +112,7 @@ class _Stage:
             await self._work(table, self._cuts(model, only), due)
         if only is None:
             report.removed += drop_other_models(shop.database, model.id)
+            await asyncio.to_thread(build_graph, shop.database, model)
 
     async def _work(self, table: VectorTable, cuts: Iterator[_Cut], due: int) -> None:
         """Embed step by step. After each step `failed` counts the remaining documents, in case the run ends here."""

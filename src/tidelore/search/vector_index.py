@@ -20,7 +20,7 @@ from tidelore.search.similarity import Hit
 from tidelore.store.database.port import Database
 from tidelore.store.reading.vector_blocks import BLOCK, Block, BlockState, read_mark, read_states
 from tidelore.store.reading.vector_models import VectorModel
-from tidelore.store.reading.vectors import in_rows, nearest_rows, rows_of
+from tidelore.store.reading.vector_rows import MOST_NEAR, has_graph, in_rows, nearest_rows, rows_of
 
 if TYPE_CHECKING:
     from tidelore.embedding.embedder import Vector
@@ -47,6 +47,7 @@ class VectorIndex:
     def __init__(self, database: Database, model: VectorModel) -> None:
         self.model = model
         self._in_rows = in_rows(database)
+        self._has_graph = self._in_rows and has_graph(database, model)
         self._table = _Table(model.dimension)
         self._mark: tuple[int, int] | None = None
 
@@ -55,7 +56,7 @@ class VectorIndex:
     ) -> list[Hit]:
         """Return the nearest documents, only from `allowed` if given, the best first."""
         if self._in_rows:
-            return [Hit(*row) for row in nearest_rows(database, self.model.id, vector, limit, allowed)]
+            return self._nearest_rows(database, vector, limit, allowed)
         table = self._refreshed(database)
         compared = table.compare(vector, 4 * limit, None if allowed is None else table.places_of(allowed))
         return compared.hits(compared.best(limit))
@@ -65,7 +66,7 @@ class VectorIndex:
     ) -> list[Hit] | None:
         """Return the nearest documents that pass, ENOUGH or more; None if listing all that pass first is cheaper."""
         if self._in_rows:
-            return None
+            return self._nearest_passing_rows(database, vector, limit, passing)
         table = self._refreshed(database)
         compared = table.compare(vector, 4 * limit)
         best = compared.best(MOST_ASKED)
@@ -81,6 +82,23 @@ class VectorIndex:
                 return None
             width *= 2
         return None
+
+    def _nearest_rows(self, database: Database, vector: Vector, limit: int, allowed: Sequence[int] | None) -> list[Hit]:
+        """Let the database compare, by its graph if that finds enough."""
+        if self._has_graph and allowed is None and 2 * limit <= MOST_NEAR:
+            rows = nearest_rows(database, self.model, vector, limit, by_graph=True)
+            if len(rows) == limit:
+                return [Hit(*row) for row in rows]
+        return [Hit(*row) for row in nearest_rows(database, self.model, vector, limit, allowed)]
+
+    def _nearest_passing_rows(
+        self, database: Database, vector: Vector, limit: int, passing: Callable[[Sequence[int]], set[int]]
+    ) -> list[Hit] | None:
+        if not self._has_graph:
+            return None
+        hits = [Hit(*row) for row in nearest_rows(database, self.model, vector, MOST_NEAR // 2, by_graph=True)]
+        passed = passing(sorted(hit.document_id for hit in hits))
+        return [hit for hit in hits if hit.document_id in passed][:limit] if len(passed) >= ENOUGH else None
 
     def vectors_of(self, database: Database, documents: Sequence[int]) -> NDArray[np.float32]:
         """Return the vectors of all pieces of documents, one per row."""

@@ -195,6 +195,10 @@ def _copy(pair: _Pair, taken: Claim) -> int:
                 f"the target refused rows of the source: {error.message}",
                 fix="run the command again, it empties the target first; if that fails, run `lore check` on the source",
             ) from error
+    if pair.target.dialect == "postgres" and has_vectors(pair.target):
+        from tidelore.store.reading.vector_rows import build_graphs
+
+        build_graphs(pair.target)
     return copied
 
 
@@ -265,7 +269,7 @@ def _in_rows(database: Database) -> bool:
     from tidelore.core.extras import require
 
     require("vectors", "moving vectors from or to PostgreSQL", ("numpy",))
-    from tidelore.store.reading.vectors import in_rows
+    from tidelore.store.reading.vector_rows import in_rows
 
     return in_rows(database)
 

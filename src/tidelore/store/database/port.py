@@ -175,6 +175,10 @@ class Database(Lists, Protocol):
         """Run many statements inside the open transaction."""
         ...
 
+    def another(self) -> Database:
+        """Open another connection to this database, which ends its waiting together with this one."""
+        ...
+
     def problems(self) -> list[str]:
         """Return the problems that the database itself finds in its files."""
         ...

@@ -247,6 +247,9 @@ class PostgresDatabase:
         with self._translated():
             self._connection.execute(sql)
 
+    def another(self) -> PostgresDatabase:
+        return PostgresDatabase(self._address, self._patience)
+
     def problems(self) -> list[str]:
         return [
             f"constraint {name} of {table} was never validated"

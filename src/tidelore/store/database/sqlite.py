@@ -260,6 +260,9 @@ class SqliteDatabase:
             for _ in self._connection.execute(sql):
                 pass
 
+    def another(self) -> SqliteDatabase:
+        return SqliteDatabase(self.path, create=False, patience=self._patience)
+
     def problems(self) -> list[str]:
         found = [str(row[0]) for row in self.read("PRAGMA integrity_check(10)") if row[0] != "ok"]
         found += [

@@ -18,7 +18,7 @@ from tidelore.store.database.port import Database, Row, Transaction
 from tidelore.store.moving.copying import Claim, Comparison, claimed
 from tidelore.store.moving.tables import RowHash, Table, TableState, read_rows, tables
 from tidelore.store.reading.vector_blocks import VectorEntry, put, quantised
-from tidelore.store.reading.vectors import as_text, in_rows
+from tidelore.store.reading.vector_rows import as_text, in_rows
 
 _BATCH = 256
 _MISSING = (
@@ -59,7 +59,7 @@ def compare_vectors(source: Database, target: Database) -> Comparison:
 
 def _write_rows(tx: Transaction, vectors: dict[Row, Vector]) -> None:
     tx.execute_rows(
-        f"UPDATE embeddings SET vector = CAST(:vector AS vector){_PLACE}",
+        f"UPDATE embeddings SET vector = CAST(:vector AS halfvec){_PLACE}",
         ("vector", "model", "document", "position"),
         [(as_text(vector), *key) for key, vector in vectors.items()],
     )

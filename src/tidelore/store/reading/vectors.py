@@ -1,4 +1,4 @@
-"""Stores the vectors of documents, finds the nearest, and checks that each is where its row says.
+"""Stores the vectors of documents, and checks that each is where its row says.
 
 Table `embeddings`. A document is due when the hash it was embedded under is not its current one, so neither a crash nor
 a concurrent change can miss one. With pgvector the vector is in the row, otherwise in a block; callers need not know
@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
@@ -20,6 +19,7 @@ from tidelore.core.errors import UserError
 from tidelore.store.database.port import Database, Lists, Row, Transaction
 from tidelore.store.reading.vector_blocks import BLOCK, VectorEntry, put, sign_bytes
 from tidelore.store.reading.vector_models import VectorModel
+from tidelore.store.reading.vector_rows import as_text, in_rows
 
 _INSERT = (
     "INSERT INTO embeddings (model_id, document_id, position, content_hash, chunk_hash, {place})"
@@ -58,21 +58,6 @@ class StoredVectors(Struct, frozen=True):
     documents: int
     chunks: int
     removed: int
-
-
-def in_rows(database: Database) -> bool:
-    """Return whether vectors are stored in the rows of `embeddings`, as on a server with pgvector."""
-    return database.dialect == "postgres" and bool(
-        database.read(
-            "SELECT 1 FROM information_schema.columns WHERE table_schema = current_schema()"
-            " AND table_name = 'embeddings' AND column_name = 'vector'"
-        )
-    )
-
-
-def as_text(vector: NDArray[np.float32]) -> str:
-    """Return a vector in the text format of pgvector."""
-    return f"[{','.join(map(repr, vector.tolist()))}]"
 
 
 def count_due(database: Database, model_id: int, only: Sequence[int] | None = None) -> tuple[int, int]:
@@ -187,7 +172,7 @@ class VectorTable:
             return 0
         if self._in_rows:
             tx.execute_rows(
-                _INSERT.format(place="vector", value="CAST(:vector AS vector)"),
+                _INSERT.format(place="vector", value="CAST(:vector AS halfvec)"),
                 (*_COLUMNS, "vector"),
                 [(*row, as_text(vector)) for row, vector in fresh],
             )
@@ -234,32 +219,6 @@ def _by_document(rows: Iterable[Row]) -> dict[int, dict[int, bytes]]:
     for document_id, position, value in rows:
         found.setdefault(document_id, {})[position] = bytes(value)
     return found
-
-
-def nearest_rows(
-    database: Database, model_id: int, vector: NDArray[np.float32], limit: int, allowed: Sequence[int] | None
-) -> list[Row]:
-    """Return (document, position, cosine) of the nearest documents, each by its nearest piece, best first."""
-    narrowed = "" if allowed is None else f" AND document_id {database.among('allowed')}"
-    params = {"model": model_id, "vector": as_text(vector), "limit": limit}
-    if allowed is not None:
-        params["allowed"] = database.integers(allowed)
-    return database.read(
-        "SELECT document_id, position, cosine FROM ("
-        " SELECT DISTINCT ON (document_id) document_id, position, -(vector <#> CAST(:vector AS vector)) AS cosine"
-        f" FROM embeddings WHERE model_id = :model{narrowed} ORDER BY document_id, cosine DESC, position"
-        ") best WHERE cosine > 0 ORDER BY cosine DESC, document_id LIMIT :limit",
-        params,
-    )
-
-
-def rows_of(database: Database, model_id: int, documents: Sequence[int]) -> NDArray[np.float32]:
-    """Return the vectors of all pieces of documents."""
-    rows = database.read(
-        f"SELECT CAST(vector AS TEXT) FROM embeddings WHERE model_id = :model AND document_id {database.among('ids')}",
-        {"model": model_id, "ids": database.integers(documents)},
-    )
-    return np.array([msgspec.json.decode(text) for (text,) in rows], dtype=np.float32)
 
 
 _AT_ONCE = 512

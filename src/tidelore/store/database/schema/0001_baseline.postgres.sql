@@ -30,7 +30,10 @@ DO $$
 BEGIN
     IF EXISTS (SELECT 1 FROM pg_available_extensions WHERE name = 'vector') THEN
         CREATE EXTENSION IF NOT EXISTS vector;
-        ALTER TABLE embeddings ADD COLUMN vector vector;
+        -- Before version 0.7 pgvector has no vectors of half precision.
+        IF to_regtype('halfvec') IS NOT NULL THEN
+            ALTER TABLE embeddings ADD COLUMN vector halfvec;
+        END IF;
     END IF;
 EXCEPTION WHEN insufficient_privilege THEN
     RAISE NOTICE 'pgvector cannot be installed by this user: vectors are kept in blocks';
