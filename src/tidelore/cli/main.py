@@ -32,6 +32,7 @@ COMMANDS = {
         "tidelore.cli.service:service_command",
         "Sync, poll, reply and run handlers on a schedule.",
     ),
+    "worker": ("tidelore.cli.service:worker_command", "Share the work of a PostgreSQL database with other workers."),
     "hooks": (
         "tidelore.cli.service:hooks_command",
         "Install and check webhooks, which announce changes.",
