@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -61,9 +61,14 @@ def forge_jobs(app: App) -> list[Job]:
     return [batched(spec, syncing.together) for spec in syncing.specs]
 
 
+def usual_interval(app: App) -> float:
+    """Return the interval of hosts and projects without a separate one, in seconds."""
+    return app.config.service.gitlab_interval_seconds
+
+
 def _units(app: App) -> dict[str, SyncJob]:
     mirrored = {host.name: host for host in forge_hosts(app.config)}
-    usual = app.config.service.gitlab_interval_seconds
+    usual = usual_interval(app)
     return {
         sync_name(host.kind, host.name, unit.project): SyncJob(
             mirrored[host.name], unit.project, unit.interval_seconds or usual
@@ -276,6 +281,11 @@ def follows_somebody(app: App, database: Database) -> bool:
     return bool(app.config.bluesky.accounts) or next_due_at(database) is not None
 
 
+def account_jobs(app: App, database: Database) -> list[Job]:
+    """Return the jobs of followed accounts, if there are any."""
+    return bluesky_jobs(app) if follows_somebody(app, database) else []
+
+
 def bluesky_jobs(app: App) -> list[Job]:
     """Return the jobs of Bluesky."""
     settings = app.config.bluesky
@@ -347,18 +357,21 @@ def build_jobs(app: App, database: Database) -> list[Job]:
     """Return all jobs of a configuration."""
     app = replace(app, insists=True)
     jobs = [*forge_jobs(app), *feedback_jobs(app), *hook_jobs(app, SYNC_TURN, EMBEDDINGS)]
-    if follows_somebody(app, database):
-        jobs += bluesky_jobs(app)
-    return [*jobs, *copy_jobs(app)]
+    return [*jobs, *account_jobs(app, database), *copy_jobs(app)]
 
 
 def build_some_jobs(app: App, database: Database) -> list[Job]:
     """Return all jobs, or raise ConfigError if the configuration contains no source."""
     jobs = build_jobs(app, database)
-    if not any(job.spec.staleness_bound_seconds is not None for job in jobs):
+    refuse_idle([job.spec for job in jobs])
+    return jobs
+
+
+def refuse_idle(specs: Iterable[JobSpec]) -> None:
+    """Raise ConfigError if there is no job that reads a source."""
+    if not any(spec.staleness_bound_seconds is not None for spec in specs):
         raise ConfigError(
             "nothing to do: no projects, repositories or accounts are configured",
             fix="add projects under [[gitlab]], repositories under [[github.repos]], or accounts under [bluesky]",
             key="gitlab.projects",
         )
-    return jobs

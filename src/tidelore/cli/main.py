@@ -138,7 +138,7 @@ SECTIONS = {
     "Update the copy": (
         "sync", "ingest", "poll", "stream", "accounts", "generate-docs", "embed", "scrub", "audit",
     ),
-    "Run and serve": ("service", "hooks", "console", "top", "serve", "mcp"),
+    "Run and serve": ("service", "worker", "hooks", "console", "top", "serve", "mcp"),
     "Inspect": ("status", "sync-status", "coverage", "sync-runs", "cursors", "metrics", "check"),
     "Files for other programs": ("export", "snapshot", "datasette"),
     "Learn": ("demo", "simulate", "robot-docs", "man"),

@@ -189,7 +189,7 @@ class ScopeTurns:
                 others = [one.name for one in self._specs.values() if one.source == spec.source and one.asks]
                 postpone_jobs(tx, [one for one in others if one != name], new.due_at)
             woken = wake_jobs(tx, done.wakes, now_ms)
-        self.had_turn -= set(woken)
+        self.had_turn -= set(done.wakes)
         if not ending.again:
             self.had_turn.add(name)
         JobRecorder(shop.database, shop.clock).save_budgets({spec.source: done.budget})

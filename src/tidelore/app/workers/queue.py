@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable
 
+from tidelore.core.clock import Clock
 from tidelore.core.config import Config
 from tidelore.core.extras import extra_missing
 from tidelore.service.schedule import JobSpec
@@ -56,7 +57,10 @@ def prepare_queue(database: Database) -> None:
 class WorkQueue:
     """One worker's access to the queue. `work` runs a scope, `look` returns the scopes that are due."""
 
-    def __init__(self, address: str, config: Config, work: Work, look: Callable[[], list[DueScope]]) -> None:
+    def __init__(
+        self, address: str, config: Config, clock: Clock, work: Work, look: Callable[[], list[DueScope]]
+    ) -> None:
+        self._clock = clock
         self._work = work
         self._look = look
         self._kinds: dict[str, str] = {}
@@ -118,7 +122,7 @@ class WorkQueue:
             except (ConnectorException, OSError) as error:
                 _LOG.warning("the queue cannot be reached: %s", error, extra={"event": "queue_lost"})
             if not stopping():
-                await asyncio.sleep(AGAIN_SECONDS)
+                await self._clock.sleep(AGAIN_SECONDS)
 
     async def _run_until(
         self, concurrency: int, stopping: Callable[[], bool], woken: Callable[[], Awaitable[None]]

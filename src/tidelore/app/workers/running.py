@@ -102,7 +102,7 @@ class Worker:
         self.turns: ScopeTurns = ScopeTurns(self.shop)
         self._scopes: dict[str, Job] = {}
         self._refreshed = float("-inf")
-        self._queue = WorkQueue(app.address, app.config, self._work, self._look)
+        self._queue = WorkQueue(app.address, app.config, app.clock, self._work, self._look)
         self._continuous: dict[str, asyncio.Task[None]] = {}
 
     def close(self) -> None:
@@ -111,6 +111,7 @@ class Worker:
 
     def refresh(self, *, forget: bool = False) -> None:
         """Read the configuration and the stored projects anew."""
+        from tidelore.app.service_jobs import refuse_idle
         from tidelore.app.workers.scopes import build_scopes
 
         self._refreshed = self._app.clock.monotonic()
@@ -118,12 +119,7 @@ class Worker:
         # A known scope keeps its job, which remembers what it has read.
         self._scopes = {name: self._scopes.get(name) or job for name, job in fresh.items()}
         specs = {name: job.spec for name, job in self._scopes.items()}
-        if not any(spec.staleness_bound_seconds is not None for spec in specs.values()):
-            raise ConfigError(
-                "nothing to do: no projects, repositories or accounts are configured",
-                fix="add projects under [[gitlab]], repositories under [[github.repos]], or accounts under [bluesky]",
-                key="gitlab.projects",
-            )
+        refuse_idle(specs.values())
         self.turns.set_scopes(specs, forget=forget)
         self._queue.set_scopes(specs.values())
 
@@ -173,7 +169,7 @@ class Worker:
                     running = self._continuous.get(name)
                     if job.spec.continuous and (running is None or running.done()):
                         self._continuous[name] = asyncio.create_task(self._stream(job))
-                await asyncio.sleep(HELD_SECONDS)
+                await self._app.clock.sleep(HELD_SECONDS)
         finally:
             for task in self._continuous.values():
                 task.cancel()

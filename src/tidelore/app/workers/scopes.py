@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from tidelore.app.feedback_jobs import feedback_jobs, sync_name
-from tidelore.app.service_jobs import (
-    DOCUMENTS,
-    Syncing,
-    SyncJob,
-    bluesky_jobs,
-    copy_jobs,
-    follows_somebody,
-)
+from tidelore.app.service_jobs import DOCUMENTS, SyncJob, Syncing, account_jobs, copy_jobs, usual_interval
 from tidelore.core.config import all_hosts, forge_hosts
 from tidelore.service.jobs import Job, JobResult
 from tidelore.service.schedule import JobSpec, bound_of
@@ -62,8 +55,7 @@ def build_scopes(app: App, database: Database) -> dict[str, Job]:
     """Return all scopes of a configuration, by name."""
     app = replace(app, insists=True)
     jobs = [*_project_jobs(app, database), *_group_jobs(app), *feedback_jobs(app), *copy_jobs(app)]
-    if follows_somebody(app, database):
-        jobs += bluesky_jobs(app)
+    jobs += account_jobs(app, database)
     # Scopes exclude each other by their leases, not by taking turns in one process.
     return {job.spec.name: replace(job, spec=replace(job.spec, turn=None, batch=None)) for job in jobs}
 
@@ -79,7 +71,7 @@ def _project_jobs(app: App, database: Database) -> list[Job]:
 
 def _projects(app: App, database: Database) -> Mapping[str, SyncJob]:
     """Return every project that is mirrored: by name, or because a group contains it."""
-    usual = app.config.service.gitlab_interval_seconds
+    usual = usual_interval(app)
     intervals = {
         (host.name, unit.project): unit.interval_seconds or usual
         for host in all_hosts(app.config)
@@ -98,7 +90,7 @@ def _projects(app: App, database: Database) -> Mapping[str, SyncJob]:
 
 def _group_jobs(app: App) -> list[Job]:
     """Return a scope for each host with groups, which finds their projects."""
-    interval = app.config.service.gitlab_interval_seconds
+    interval = usual_interval(app)
 
     def job_of(host: ForgeHost) -> Job:
         name = f"groups:{host.name}"

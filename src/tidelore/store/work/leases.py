@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -13,8 +12,6 @@ from tidelore.core.errors import StorageFailed
 from tidelore.core.process import ProcessIdentity
 from tidelore.engine.lease import Lease, LeaseRow, lost_error, parts_above
 from tidelore.store.database.port import Database, Row, Transaction
-
-_LOG = logging.getLogger(__name__)
 
 _ROWS = (
     "SELECT name, generation, holder_host, holder_pid, holder_started, command, acquired_at, heartbeat_at,"
@@ -84,8 +81,10 @@ class LeaseTable:
         try:
             self._database.end_session(session)
         except StorageFailed as error:
-            # The takeover then waits for the locks of that transaction.
-            _LOG.warning("%s", error.message, extra={"event": "session_not_ended"})
+            # Imported here: commands that only read need no log. The takeover waits for the locks of that transaction.
+            import logging
+
+            logging.getLogger(__name__).warning("%s", error.message, extra={"event": "session_not_ended"})
 
 
 def _lease(row: Row) -> LeaseRow:
