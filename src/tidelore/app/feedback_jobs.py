@@ -105,14 +105,13 @@ def _unread(hub: Hub) -> set[tuple[str, str]]:
     from tidelore.store.work.service_records import list_jobs
 
     failing = {row.name for row in list_jobs(hub.database) if row.failures}
-    known = [(place, hub.known(place)) for place in hub.places if _sync_job(place) in failing]
+    known = [(place, hub.known(place)) for place in hub.places if not failing.isdisjoint(_sync_jobs(place))]
     return {(place.host.name, project.path) for place, project in known if project is not None}
 
 
-def _sync_job(place: ConfiguredRepo) -> str:
-    """Return the name of the job that syncs a repository: its own, or that of its host."""
-    alone = any(unit.project == place.name for unit in place.host.units)
-    return sync_name(place.host.kind, place.host.name, place.name if alone else None)
+def _sync_jobs(place: ConfiguredRepo) -> set[str]:
+    """Return the names of the jobs that may sync a repository: its own, or that of its host."""
+    return {sync_name(place.host.kind, place.host.name, project) for project in (place.name, None)}
 
 
 async def _handle(app: App, place: ConfiguredRepo) -> JobResult:

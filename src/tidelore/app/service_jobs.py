@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -28,6 +28,7 @@ from tidelore.service.threads import run_in_thread
 
 if TYPE_CHECKING:
     from tidelore.app.wiring import App
+    from tidelore.core.config import Config
     from tidelore.core.errors import TideloreError
     from tidelore.feedback.report import RepoReport
     from tidelore.store.database.port import Database
@@ -56,15 +57,33 @@ because it reads one row, and because streams and commands also mark documents b
 
 def forge_jobs(app: App) -> list[Job]:
     """Return a sync job for each host with configured projects or groups, and for each repository of GitHub."""
-    syncing = _Syncing(app)
+    syncing = Syncing(app, _units(app))
     return [batched(spec, syncing.together) for spec in syncing.specs]
+
+
+def usual_interval(app: App) -> float:
+    """Return the interval of hosts and projects without a separate one, in seconds."""
+    return app.config.service.gitlab_interval_seconds
+
+
+def _units(app: App) -> dict[str, SyncJob]:
+    mirrored = {host.name: host for host in forge_hosts(app.config)}
+    usual = usual_interval(app)
+    return {
+        sync_name(host.kind, host.name, unit.project): SyncJob(
+            mirrored[host.name], unit.project, unit.interval_seconds or usual
+        )
+        for host in all_hosts(app.config)
+        if host.name in mirrored
+        for unit in host.units
+    }
 
 
 def copy_jobs(app: App) -> list[Job]:
     """Return the jobs of the local copy: documents, vectors if enabled, and the upkeep of the run ledger."""
     documents = JobSpec(DOCUMENTS, COPY, "documents", COPY, DOCUMENTS_SECONDS, turn=SYNC_TURN, asks=False)
     ledger = JobSpec(LEDGER, COPY, "upkeep", COPY, LEDGER_SECONDS, asks=False)
-    jobs = [Job(documents, lambda: _make_documents(app)), Job(ledger, lambda: _keep_ledger(app))]
+    jobs = [Job(documents, lambda: make_documents(app)), Job(ledger, lambda: keep_ledger(app))]
     extra = missing_extra(app.config.embedding)
     if extra is not None:
         fix = install_command(extra)
@@ -72,11 +91,11 @@ def copy_jobs(app: App) -> list[Job]:
         _LOG.warning("embeddings are not computed: the extra %r is not installed (%s)", extra, fix, extra=told)
     elif app.config.embedding.provider != "none":
         spec = JobSpec(EMBEDDINGS, EMBEDDING, "embeddings", app.config.embedding.provider, EMBEDDINGS_SECONDS)
-        jobs.append(Job(spec, _Embedding(app).run))
+        jobs.append(Job(spec, Embedding(app).run))
     return jobs
 
 
-class _SyncJob(Struct, frozen=True):
+class SyncJob(Struct, frozen=True):
     """A host that is synced by a job, or one project of it."""
 
     host: ForgeHost
@@ -84,21 +103,12 @@ class _SyncJob(Struct, frozen=True):
     interval: float
 
 
-class _Syncing:
+class Syncing:
     """Syncs any number of hosts and single projects together, and remembers which of their lists are left."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, jobs: Mapping[str, SyncJob]) -> None:
         self._app = replace(app, patience_seconds=PATIENCE_SECONDS)
-        mirrored = {host.name: host for host in forge_hosts(app.config)}
-        usual = app.config.service.gitlab_interval_seconds
-        self._jobs = {
-            sync_name(host.kind, host.name, unit.project): _SyncJob(
-                mirrored[host.name], unit.project, unit.interval_seconds or usual
-            )
-            for host in all_hosts(app.config)
-            if host.name in mirrored
-            for unit in host.units
-        }
+        self._jobs = jobs
         self._rounds = SyncRounds()
 
     @property
@@ -141,21 +151,30 @@ class _Syncing:
         from tidelore.app.mirroring import mirror
         from tidelore.app.wiring import FeedbackOptions
         from tidelore.sources.ports import RESOURCES
+        from tidelore.store.work.session import LEASE
         from tidelore.sync.mirror import MirrorRequest
 
         jobs = {name: self._jobs[name] for name in names}
-        units = {(job.host.name, job.project) for job in jobs.values()}
-        app = replace(self._app, config=only_units(self._app.config, units))
+        config, lease = self._parts(list(jobs.values()))
+        app = replace(self._app, config=config)
         # No longer than the shortest interval, so that a long first sync does not delay the others.
         seconds = max(min(job.interval for job in self._jobs.values()), SHORTEST_SLICE_SECONDS)
-        request = MirrorRequest(RESOURCES, documents=True, seconds=seconds, turns=self._rounds.turns)
+        request = MirrorRequest(
+            RESOURCES, documents=lease == LEASE, seconds=seconds, turns=self._rounds.turns, lease=lease
+        )
         feedback: dict[int, RepoReport] = {}
         options = FeedbackOptions(feedback, lambda share: random.random() < share)
         report = await mirror(app, request, SYNC_COMMAND, feedback=options)
         return self._results(jobs, report, feedback)
 
+    def _parts(self, jobs: Sequence[SyncJob]) -> tuple[Config, str]:
+        """Return the configuration of these jobs, and the lease that they need."""
+        from tidelore.store.work.session import LEASE
+
+        return only_units(self._app.config, {(job.host.name, job.project) for job in jobs}), LEASE
+
     def _results(
-        self, jobs: Mapping[str, _SyncJob], report: RunReport, feedback: Mapping[int, RepoReport]
+        self, jobs: Mapping[str, SyncJob], report: RunReport, feedback: Mapping[int, RepoReport]
     ) -> dict[str, JobResult]:
         behind = self._rounds.take(report)
         stretched = stretched_interval(self._app)
@@ -189,11 +208,11 @@ class _Syncing:
         return found
 
 
-def _covers(job: _SyncJob, scope: ScopeReport) -> bool:
+def _covers(job: SyncJob, scope: ScopeReport) -> bool:
     return scope.source == job.host.name and job.project in (None, scope.configured)
 
 
-async def _keep_ledger(app: App) -> JobResult:
+async def keep_ledger(app: App) -> JobResult:
     """Delete old runs and old deliveries of webhooks."""
     from tidelore.store.work.hooks import forget_deliveries
     from tidelore.store.work.runs import forget_runs
@@ -207,7 +226,7 @@ async def _keep_ledger(app: App) -> JobResult:
     return JobResult(idle=not forgotten)
 
 
-async def _make_documents(app: App) -> JobResult:
+async def make_documents(app: App) -> JobResult:
     from tidelore.app.mirroring import document
     from tidelore.store.mirror.documents import due_sources
 
@@ -222,7 +241,7 @@ async def _make_documents(app: App) -> JobResult:
     return JobResult(wakes=(EMBEDDINGS,) if report.regenerated else ())
 
 
-class _Embedding:
+class Embedding:
     """Computes embeddings. The first run skips the quick check, because the model may have changed."""
 
     def __init__(self, app: App) -> None:
@@ -260,6 +279,11 @@ def follows_somebody(app: App, database: Database) -> bool:
     from tidelore.store.mirror.accounts import next_due_at
 
     return bool(app.config.bluesky.accounts) or next_due_at(database) is not None
+
+
+def account_jobs(app: App, database: Database) -> list[Job]:
+    """Return the jobs of followed accounts, if there are any."""
+    return bluesky_jobs(app) if follows_somebody(app, database) else []
 
 
 def bluesky_jobs(app: App) -> list[Job]:
@@ -333,18 +357,21 @@ def build_jobs(app: App, database: Database) -> list[Job]:
     """Return all jobs of a configuration."""
     app = replace(app, insists=True)
     jobs = [*forge_jobs(app), *feedback_jobs(app), *hook_jobs(app, SYNC_TURN, EMBEDDINGS)]
-    if follows_somebody(app, database):
-        jobs += bluesky_jobs(app)
-    return [*jobs, *copy_jobs(app)]
+    return [*jobs, *account_jobs(app, database), *copy_jobs(app)]
 
 
 def build_some_jobs(app: App, database: Database) -> list[Job]:
     """Return all jobs, or raise ConfigError if the configuration contains no source."""
     jobs = build_jobs(app, database)
-    if not any(job.spec.staleness_bound_seconds is not None for job in jobs):
+    refuse_idle([job.spec for job in jobs])
+    return jobs
+
+
+def refuse_idle(specs: Iterable[JobSpec]) -> None:
+    """Raise ConfigError if there is no job that reads a source."""
+    if not any(spec.staleness_bound_seconds is not None for spec in specs):
         raise ConfigError(
             "nothing to do: no projects, repositories or accounts are configured",
             fix="add projects under [[gitlab]], repositories under [[github.repos]], or accounts under [bluesky]",
             key="gitlab.projects",
         )
-    return jobs

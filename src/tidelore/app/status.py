@@ -17,7 +17,7 @@ from tidelore.core.errors import IntegrityError
 from tidelore.store.work.runs import RunRecord, RunView, find_record, list_records
 
 if TYPE_CHECKING:
-    from tidelore.service.status import ServiceStatus, SourceHealth
+    from tidelore.service.status import ServiceStatus, SourceHealth, WorkerStatus
     from tidelore.store.reading.totals import Totals
     from tidelore.store.work.service_records import BudgetRow, JobRow
 
@@ -80,6 +80,31 @@ class RunningService(Struct, frozen=True, kw_only=True):
     command: Annotated[str, means("its command line")]
     since: Annotated[Instant, means("its start")]
     heartbeat_at: Annotated[Instant, means("its last heartbeat")]
+
+
+class WorkedScope(Struct, frozen=True, kw_only=True):
+    """A scope that a worker works on."""
+
+    name: Annotated[str, means("the scope: a job of the list of jobs")]
+    since: Annotated[Instant, means("start of this turn")]
+
+
+class RunningWorker(Struct, frozen=True, kw_only=True):
+    """A worker that shares the jobs of this database with others."""
+
+    host: Annotated[str, means("its machine")]
+    pid: Annotated[int, means("its process id")]
+    since: Annotated[Instant, means("its start")]
+    heartbeat_at: Annotated[Instant, means("its last heartbeat")]
+    holds: Annotated[list[WorkedScope], means("the scopes it works on")]
+
+
+class WorkerQueue(Struct, frozen=True, kw_only=True):
+    """What workers distribute among them."""
+
+    waiting: Annotated[int, means("scopes that wait for a worker")]
+    running: Annotated[int, means("scopes that workers work on")]
+    late_seconds: Annotated[float | None, means("for how long the oldest due scope waits, or null if none does")]
 
 
 class PendingWork(Struct, frozen=True, kw_only=True):
@@ -224,6 +249,8 @@ class ServiceOverview(Struct, frozen=True, kw_only=True):
     ]
     sources: list[SourceState]
     jobs: list[JobEntry]
+    workers: list[RunningWorker]
+    queue: Annotated[WorkerQueue | None, means("what the workers distribute, or null without workers")]
     limits: list[SourceLimit]
     waiting: PendingWork
     runs: Annotated[list[ListedRun], means("the newest runs")]
@@ -241,6 +268,8 @@ def overview(app: App, runs: int = 5) -> ServiceOverview:
         healthy=found.is_healthy,
         sources=[_source(source, service) for source in service.health.sources],
         jobs=[job_entry(job) for job in service.jobs],
+        workers=[_worker(one) for one in service.workers],
+        queue=_queue(service),
         limits=[SourceLimit(source=name, **rate_limit(left)) for name, left in service.budgets.items()],
         waiting=_pending(found.totals),
         runs=[listed_run(run) for run in found.runs],
@@ -259,6 +288,23 @@ def running_service(service: ServiceStatus) -> RunningService | None:
         since=instant(lease.acquired_at),
         heartbeat_at=instant(lease.heartbeat_at),
     )
+
+
+def _worker(found: WorkerStatus) -> RunningWorker:
+    holds = [WorkedScope(name=one.name, since=instant(one.since)) for one in found.holds]
+    return RunningWorker(
+        host=found.host,
+        pid=found.pid,
+        since=instant(found.since),
+        heartbeat_at=instant(found.heartbeat_at),
+        holds=holds,
+    )
+
+
+def _queue(service: ServiceStatus) -> WorkerQueue | None:
+    if service.queue is None:
+        return None
+    return WorkerQueue(waiting=service.queue.waiting, running=service.queue.running, late_seconds=service.late_seconds)
 
 
 def job_entry(job: JobRow) -> JobEntry:

@@ -32,6 +32,7 @@ COMMANDS = {
         "tidelore.cli.service:service_command",
         "Sync, poll, reply and run handlers on a schedule.",
     ),
+    "worker": ("tidelore.cli.service:worker_command", "Share the work of a PostgreSQL database with other workers."),
     "hooks": (
         "tidelore.cli.service:hooks_command",
         "Install and check webhooks, which announce changes.",
@@ -141,7 +142,7 @@ SECTIONS = {
     "Update the copy": (
         "sync", "ingest", "poll", "stream", "accounts", "generate-docs", "embed", "scrub", "audit",
     ),
-    "Run and serve": ("service", "hooks", "console", "top", "serve", "mcp"),
+    "Run and serve": ("service", "worker", "hooks", "console", "top", "serve", "mcp"),
     "Inspect": ("status", "sync-status", "coverage", "sync-runs", "cursors", "metrics", "check"),
     "Files for other programs": ("export", "snapshot", "datasette"),
     "Learn": ("demo", "simulate", "robot-docs", "man"),

@@ -1,4 +1,4 @@
-"""Run and monitor the service: `lore service`, `lore console`, `lore top`, and its webhooks: `lore hooks`.
+"""Run and monitor the service: `lore service`, `lore worker`, `lore console`, `lore top`; its webhooks: `lore hooks`.
 
 With --robot, `lore console` and `lore top` print the overview once and start no service.
 """
@@ -15,6 +15,7 @@ import click
 
 from tidelore.app.hooks.installing import HookChecks, HookInstallations, check_hooks, install_hooks
 from tidelore.app.positions import ServiceSummary, SourcesOverview, dashboard
+from tidelore.app.workers.running import CONCURRENCY, WorkerSummary
 from tidelore.cli.command import Invocation, LoreCommand, LoreGroup, global_options, invocation_of
 from tidelore.cli.output.render import Output, plural
 from tidelore.cli.output.table import table
@@ -67,6 +68,44 @@ def service_command(ctx: click.Context, once: bool, seconds: float | None, force
             on_settings=log_as_asked,
         )
     return Output(report.summary, _lines(report), report.error if once else None)
+
+
+@click.command("worker", cls=LoreCommand, example="lore worker --concurrency 8", answer=WorkerSummary)
+@click.option(
+    "--concurrency",
+    metavar="N",
+    type=click.IntRange(min=1, max=64),
+    default=CONCURRENCY,
+    show_default=True,
+    help="How many scopes to work on at the same time.",
+)
+@click.option("--once", is_flag=True, help="Work until no scope is due, then exit; streams are skipped.")
+@click.option(
+    "--for",
+    "seconds",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0.1),
+    help="Stop after this time; default: run until stopped.",
+)
+@click.pass_context
+def worker_command(ctx: click.Context, concurrency: int, once: bool, seconds: float | None) -> Output:  # noqa: FBT001
+    """Share the work of a PostgreSQL database with other workers.
+
+    Start any number of workers, on any number of machines, with the same configuration and database. Every project is
+    synced by one worker at a time, and what a killed worker left is taken over. All workers together keep to one rate
+    limit per host. `lore status` shows who works on what. SIGTERM and SIGINT stop a worker with exit code 0. On SQLite
+    use `lore service`.
+    """
+    from tidelore.app.workers.running import WorkRequest, run_worker
+    from tidelore.cli.output.logs import set_up_logging
+
+    invocation = invocation_of(ctx)
+    choices = invocation.choices
+    app = invocation.app()
+    set_up_logging(app.config, verbose=choices.verbose, quiet=choices.quiet or choices.robot, service=True)
+    report = run_worker(app, WorkRequest(concurrency, once, seconds))
+    said = f"Worked for {report.summary.seconds:.1f} s: {report.summary.ended:,} turns of scopes."
+    return Output(report.summary, [said], report.error if once else None)
 
 
 @contextmanager

@@ -67,7 +67,7 @@ def status_command(ctx: click.Context, watch: bool, every: float, runs: int) -> 
 
 def overview_lines(found: ServiceOverview, now_ms: int) -> list[str]:
     """Return the overview as text, within the width of the terminal."""
-    lines = [_service_line(found, now_ms)]
+    lines = [*_worker_lines(found, now_ms)] if found.workers else [_service_line(found, now_ms)]
     if found.jobs:
         lines += ["", *_job_lines(found, now_ms)]
         for job in found.jobs:
@@ -92,6 +92,20 @@ def _watch(invocation: Invocation, every: float, runs: int) -> None:
             await clock.sleep(every)
 
     asyncio.run(draw())
+
+
+def _worker_lines(found: ServiceOverview, now_ms: int) -> list[str]:
+    """Return who works on what since when, and what waits."""
+    queue = found.queue
+    lines = [f"{plural(len(found.workers), 'worker')} running."]
+    if queue is not None:
+        late = f"; the oldest is due for {describe_age(queue.late_seconds)}" if queue.late_seconds else ""
+        lines = [f"{plural(len(found.workers), 'worker')} running, {plural(queue.waiting, 'scope')} waiting{late}."]
+    for worker in found.workers:
+        held = ", ".join(f"{one.name} ({describe_age((now_ms - one.since) / 1000)})" for one in worker.holds)
+        since = describe_age((now_ms - worker.since) / 1000)
+        lines.append(_cut(f"  pid {worker.pid} on {worker.host}, for {since}: {held or 'idle'}"))
+    return lines
 
 
 def _service_line(found: ServiceOverview, now_ms: int) -> str:

@@ -21,6 +21,7 @@ EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "postgres": ("psycopg",),
         "vectors": ("numpy", "tokenizers", "wordllama"),
         "web": ("jinja2", "markdown_it", "nh3", "starlette", "uvicorn"),
+        "worker": ("procrastinate", "psycopg"),
     }
 )
 """Each extra with the modules it needs."""

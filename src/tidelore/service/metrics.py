@@ -34,6 +34,10 @@ BOUND = "lore_job_staleness_bound_seconds"
 DUE = "lore_job_due_in_seconds"
 WAITING = "lore_waiting"
 BUDGET = "lore_source_requests_left"
+WORKERS = "lore_workers"
+WORKER_SCOPES = "lore_worker_scopes"
+QUEUE = "lore_queue_jobs"
+LATE = "lore_scope_late_seconds"
 
 _JOB = ("job", "source", "kind")
 REGISTRY: tuple[Metric, ...] = (
@@ -47,6 +51,10 @@ REGISTRY: tuple[Metric, ...] = (
     Metric(LAG, "gauge", "Seconds since a job last succeeded.", _JOB),
     Metric(BOUND, "gauge", "Staleness bound of a job in seconds.", _JOB),
     Metric(DUE, "gauge", "Seconds until a job is due.", _JOB),
+    Metric(WORKERS, "gauge", "Number of live workers on this database."),
+    Metric(WORKER_SCOPES, "gauge", "Scopes that a worker works on.", ("worker",)),
+    Metric(QUEUE, "gauge", "Jobs in the queue of the workers by state.", ("state",)),
+    Metric(LATE, "gauge", "For how long the scope is due that waits longest for a worker."),
     Metric(WAITING, "gauge", "Amount of pending work by kind.", ("what",)),
     Metric(RECEIVED, "counter", "Requests to the webhook receiver by what became of them.", ("source", "result")),
     Metric(MISSED, "counter", "Changes that polling found and no webhook announced.", ("source",)),
@@ -113,7 +121,7 @@ def collect_own(database: Database, now_ms: int) -> list[Sample]:
 
 def collect(status: ServiceStatus, totals: Totals, now_ms: int) -> list[Sample]:
     """Return a status as samples."""
-    samples = [Sample(UP, {}, float(status.holder is not None))]
+    samples = [Sample(UP, {}, float(status.holder is not None)), *_of_workers(status)]
     samples += [Sample(HEALTHY, {"source": one.source}, float(one.ok)) for one in status.health.sources]
     samples += [Sample(BUDGET, {"source": one.source}, one.remaining) for one in status.budgets.values()]
     requests: Counter[str] = Counter()
@@ -131,6 +139,15 @@ def collect(status: ServiceStatus, totals: Totals, now_ms: int) -> list[Sample]:
         "quarantine": totals.quarantined,
     }
     return samples + [Sample(WAITING, {"what": what}, count) for what, count in waiting.items()]
+
+
+def _of_workers(status: ServiceStatus) -> list[Sample]:
+    samples = [Sample(WORKERS, {}, len(status.workers)), Sample(LATE, {}, status.late_seconds or 0.0)]
+    samples += [Sample(WORKER_SCOPES, {"worker": f"{one.host} {one.pid}"}, len(one.holds)) for one in status.workers]
+    if status.queue is not None:
+        counts = {"waiting": status.queue.waiting, "running": status.queue.running}
+        samples += [Sample(QUEUE, {"state": state}, count) for state, count in counts.items()]
+    return samples
 
 
 def _of_job(job: JobRow, since_ms: int, now_ms: int) -> Iterable[Sample]:

@@ -21,9 +21,10 @@ from tidelore.store.mirror.kinds import PARENT_KINDS
 from tidelore.store.mirror.projects import ProjectRow, list_projects
 from tidelore.store.mirror.quarantine import QuarantineRow, list_quarantine
 from tidelore.store.reading.totals import Totals, read_totals
-from tidelore.store.work.leases import LeaseTable
+from tidelore.store.work.leases import LeaseTable, held_leases
 from tidelore.store.work.runs import UNFINISHED, RunRecord, RunView, last_sync, list_runs
 from tidelore.store.work.service_records import BudgetRow, JobRow, list_budgets, list_jobs
+from tidelore.store.work.worker_queue import QueueStatus, read_queue
 
 
 class SourceHealth(Struct, frozen=True):
@@ -85,6 +86,10 @@ def _assess_source(source: str, jobs: Sequence[JobRow], since_ms: int, now_ms: i
 
 LEASE = "service"
 """The lease held by the service of a database."""
+WORKER_PREFIX = "worker "
+"""What the name of the lease begins with that shows that a worker is alive."""
+SCOPE_PREFIX = "job "
+"""What the name of the lease begins with that a worker holds while it works on a scope."""
 _SILENT_MS = 600_000
 
 
@@ -116,10 +121,28 @@ class Status(Struct, frozen=True):
         return min((m for m in moments if m is not None), default=None)
 
 
+class HeldScope(Struct, frozen=True):
+    """A scope that a worker works on."""
+
+    name: str
+    since: int
+
+
+class WorkerStatus(Struct, frozen=True):
+    """A live worker and the scopes that it works on."""
+
+    host: str
+    pid: int
+    since: int
+    heartbeat_at: int
+    holds: list[HeldScope]
+
+
 class ServiceStatus(Struct, frozen=True):
     """The service and its jobs. Without a holder no service runs, and the jobs are in the state the last one stored.
 
-    `budgets` are the rate limits that sources reported and that are still current.
+    `budgets` are the rate limits that sources reported and that are still current. `workers` share the jobs if there is
+    no service; `queue` is what they distribute among them.
     """
 
     holder: LeaseRow | None
@@ -127,6 +150,9 @@ class ServiceStatus(Struct, frozen=True):
     jobs: list[JobRow]
     health: Health
     budgets: dict[str, BudgetRow] = {}
+    workers: list[WorkerStatus] = []
+    queue: QueueStatus | None = None
+    late_seconds: float | None = None
 
 
 class Overview(Struct, frozen=True):
@@ -140,7 +166,7 @@ class Overview(Struct, frozen=True):
     @property
     def is_healthy(self) -> bool:
         """Whether every source is fresh; without a service, whether the last finished sync succeeded completely."""
-        if self.service.holder is not None:
+        if self.service.holder is not None or self.service.workers:
             return self.service.health.ok
         return self.last_sync is None or self.last_sync.status == "succeeded"
 
@@ -149,10 +175,30 @@ def read_service(database: Database, now_ms: int, silent_ms: int = _SILENT_MS) -
     """Read the holder of the service lease and the state of the jobs."""
     row = LeaseTable(database).read(LEASE)
     held = row is not None and why_takeable(row, now_ms, silent_ms, False, is_dead) is None
-    jobs = list_jobs(database)
+    jobs, workers = list_jobs(database), read_workers(database, now_ms, silent_ms)
     since = now_ms if row is None else row.acquired_at
+    if not held and workers:
+        since = min(worker.since for worker in workers)
     budgets = {one.source: one for one in list_budgets(database) if one.is_current(now_ms)}
-    return ServiceStatus(row if held else None, since, jobs, assess_health(jobs, since, now_ms), budgets)
+    health = assess_health(jobs, since, now_ms)
+    waiting = [job.due_at for job in jobs if job.due_at is not None and job.state != "running"] if workers else []
+    late = max(now_ms - min(waiting), 0) / 1000 if waiting else None
+    queue = read_queue(database) if workers else None
+    return ServiceStatus(row if held else None, since, jobs, health, budgets, workers, queue, late)
+
+
+def read_workers(database: Database, now_ms: int, silent_ms: int = _SILENT_MS) -> list[WorkerStatus]:
+    """Return the live workers by machine and process, with the scopes that they hold and since when."""
+    rows = [row for row in held_leases(database) if why_takeable(row, now_ms, silent_ms, False, is_dead) is None]
+    found: list[WorkerStatus] = []
+    for row in rows:
+        if row.name.startswith(WORKER_PREFIX) and row.holder is not None:
+            scopes = [one for one in rows if one.holder == row.holder and one.name.startswith(SCOPE_PREFIX)]
+            holds = [
+                HeldScope(one.name.removeprefix(SCOPE_PREFIX).replace("%20", " "), one.acquired_at) for one in scopes
+            ]
+            found.append(WorkerStatus(row.holder.host, row.holder.pid, row.acquired_at, row.heartbeat_at, holds))
+    return found
 
 
 def read_overview(database: Database, now_ms: int, runs: int = 5) -> Overview:

@@ -69,6 +69,48 @@ def list_jobs(database: Database) -> list[JobRow]:
     return [JobRow(*row) for row in sorted(database.read(f"SELECT {_COLUMNS} FROM service_jobs"))]
 
 
+def add_missing_jobs(database: Database, rows: Iterable[JobRow]) -> None:
+    """Add jobs that have no row yet."""
+    found = [{name: getattr(row, name) for name in _NAMES} for row in rows]
+    if found:
+        with database.transaction() as tx:
+            sql = f"INSERT INTO service_jobs ({_COLUMNS}) VALUES ({_VALUES}) ON CONFLICT (name) DO NOTHING"
+            tx.execute_many(sql, found)
+
+
+def find_job(tx: Transaction, name: str) -> JobRow | None:
+    """Return one job."""
+    rows = tx.execute(f"SELECT {_COLUMNS} FROM service_jobs WHERE name = :name", {"name": name})
+    return JobRow(*rows[0]) if rows else None
+
+
+def write_job(tx: Transaction, row: JobRow) -> None:
+    """Write the state of one job that has a row."""
+    tx.execute(
+        f"UPDATE service_jobs SET {', '.join(f'{name} = :{name}' for name in _NAMES)} WHERE name = :name",
+        {name: getattr(row, name) for name in _NAMES},
+    )
+
+
+def wake_jobs(tx: Transaction, names: Collection[str], now_ms: int) -> list[str]:
+    """Make jobs due that are not backing off and return them; a running one is due again when it ends."""
+    rows = tx.execute(
+        f"UPDATE service_jobs SET due_at = :now WHERE name {tx.among('names')} AND state <> 'backing_off'"
+        " AND COALESCE(due_at, :later) > :now RETURNING name",
+        {"names": tx.texts(names), "now": now_ms, "later": now_ms + 1},
+    )
+    return [name for (name,) in rows]
+
+
+def postpone_jobs(tx: Transaction, names: Collection[str], until_ms: int) -> None:
+    """Let jobs of a source that does not respond wait; those that run are left alone."""
+    tx.execute(
+        f"UPDATE service_jobs SET due_at = :until WHERE name {tx.among('names')} AND state <> 'running'"
+        " AND due_at < :until",
+        {"names": tx.texts(names), "until": until_ms},
+    )
+
+
 class BudgetRow(Struct, frozen=True):
     """How many requests a source still allows, its limit, and when the limit resets, by our own clock."""
 

@@ -181,7 +181,7 @@ async def open_session(
         async with open_run(shop, phase=phase, note=note, held=held) as session:
             yield session
     finally:
-        await _insist(shop, held.release)
+        await insist(shop, held.release)
 
 
 @asynccontextmanager
@@ -218,18 +218,18 @@ async def open_run(
                 raise
             except BaseException as error:
                 session.error = error.message if isinstance(error, TideloreError) else repr(error)
-                await _insist(shop, lambda: _close(session))
+                await insist(shop, lambda: _close(session))
                 raise
         shop.seam(Seam.BEFORE_FINISH)
-        await _insist(shop, lambda: _close(session))
+        await insist(shop, lambda: _close(session))
         shop.seam(Seam.AFTER_FINISH)
     finally:
         session.thread.close()
         if session.held is not None:
-            await _insist(shop, session.held.release)
+            await insist(shop, session.held.release)
 
 
-async def _insist(shop: Workshop, act: Callable[[], None]) -> None:
+async def insist(shop: Workshop, act: Callable[[], None]) -> None:
     """Run an action that ends a run. A service retries it, since its live process keeps others from doing it later."""
     while True:
         try:

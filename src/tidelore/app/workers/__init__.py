@@ -1,0 +1,1 @@
+"""Workers: several processes that share the work of one PostgreSQL database."""

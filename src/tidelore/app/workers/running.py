@@ -1,0 +1,260 @@
+"""Run a worker: one of several processes that share the work of one PostgreSQL database.
+
+Any worker finds the scopes that are due and puts them into the queue; any worker runs them. Leases and the rows of
+scopes are the truth, the queue only distributes them. The rate limit of a host is shared by all workers. Refuses
+SQLite, where `lore service` does the same work in one process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tidelore.app.answers import means
+from tidelore.core.errors import ConfigError, LeaseLost, LockHeld, PartialSuccess, StorageFailed, TideloreError
+from tidelore.core.process import ProcessIdentity
+from tidelore.engine.lease import Lease
+from tidelore.service.control import Control
+from tidelore.service.schedule import HELD_SECONDS
+from tidelore.service.status import WORKER_PREFIX
+
+if TYPE_CHECKING:
+    from tidelore.app.wiring import App
+    from tidelore.service.jobs import Job
+    from tidelore.service.turns import DueScope, ScopeTurns
+    from tidelore.store.database.port import Database
+    from tidelore.store.work.session import Workshop
+
+_LOG = logging.getLogger(__name__)
+
+COMMAND = "lore worker"
+CONCURRENCY = 4
+REFRESH_SECONDS = 30.0
+"""How often a worker looks for new projects of groups."""
+BEAT_SECONDS = 15.0
+
+
+class WorkRequest(Struct, frozen=True):
+    """How many scopes at once, and for how long: until stopped, for some seconds, or until nothing is due."""
+
+    concurrency: int = CONCURRENCY
+    once: bool = False
+    seconds: float | None = None
+
+
+class WorkerSummary(Struct, kw_only=True):
+    """What a worker did."""
+
+    worker: Annotated[str, means("name of the worker: machine and process")]
+    seconds: Annotated[float, means("how long it ran")]
+    ended: Annotated[int, means("turns of scopes that ended")]
+    failing: Annotated[list[str], means("scopes whose last turn in this worker failed")]
+
+
+class WorkerReport(Struct):
+    """The result of a worker."""
+
+    summary: WorkerSummary
+    errors: dict[str, TideloreError]
+
+    @property
+    def error(self) -> TideloreError | None:
+        """The error of a worker that ran until nothing was due."""
+        first = next(iter(self.errors.values()), None)
+        if first is None:
+            return None
+        failed = [{"job": name, "code": error.code, "message": error.message} for name, error in self.errors.items()]
+        return PartialSuccess(f"{len(failed)} scopes failed", fix=first.fix or "`lore status` shows it", failed=failed)
+
+
+def check_workable(app: App) -> None:
+    """Raise an error if workers cannot share this database, or the extra is missing."""
+    if not app.address.startswith(("postgresql://", "postgres://")):
+        raise ConfigError(
+            "`lore worker` needs PostgreSQL; this database is a SQLite file",
+            fix="run `lore service`, which does the same work in one process, or `lore move --to postgresql://…`",
+            key="storage.path",
+        )
+
+
+class Worker:
+    """A worker: its scopes, the queue, and the lease that shows that it is alive."""
+
+    def __init__(self, app: App, database: Database, control: Control) -> None:
+        from tidelore.app.workers.queue import WorkQueue
+        from tidelore.http.grants import GrantBook
+        from tidelore.service.turns import ScopeTurns
+        from tidelore.store.work.rate_budgets import RateBudgetTable
+        from tidelore.store.work.session import Workshop
+
+        self._budgets = app.open_store()
+        grants = GrantBook(RateBudgetTable(self._budgets, app.clock), app.clock)
+        self._app = replace(app, grants=grants, insists=True)
+        self._database = database
+        self._control = control
+        self.shop: Workshop = Workshop(database, app.config, app.clock, app.seam, COMMAND, insists=True)
+        self.turns: ScopeTurns = ScopeTurns(self.shop)
+        self._scopes: dict[str, Job] = {}
+        self._refreshed = float("-inf")
+        self._queue = WorkQueue(app.address, app.config, app.clock, self._work, self._look)
+        self._continuous: dict[str, asyncio.Task[None]] = {}
+
+    def close(self) -> None:
+        """Close the connection of shared rate limits."""
+        self._budgets.close()
+
+    def refresh(self, *, forget: bool = False) -> None:
+        """Read the configuration and the stored projects anew."""
+        from tidelore.app.service_jobs import refuse_idle
+        from tidelore.app.workers.scopes import build_scopes
+
+        self._refreshed = self._app.clock.monotonic()
+        fresh = build_scopes(self._app, self._database)
+        # A known scope keeps its job, which remembers what it has read.
+        self._scopes = {name: self._scopes.get(name) or job for name, job in fresh.items()}
+        specs = {name: job.spec for name, job in self._scopes.items()}
+        refuse_idle(specs.values())
+        self.turns.set_scopes(specs, forget=forget)
+        self._queue.set_scopes(specs.values())
+
+    def _look(self) -> list[DueScope]:
+        """Return the scopes that are due."""
+        try:
+            if self._app.clock.monotonic() - self._refreshed >= REFRESH_SECONDS:
+                self.refresh()
+            return self.turns.due()
+        except StorageFailed as error:
+            _LOG.warning("cannot look for due scopes: %s", error.message, extra={"event": "look_failed"})
+            return []
+
+    async def _work(self, name: str) -> None:
+        """Run one scope, and put those into the queue that have work now."""
+        from tidelore.service.turns import DueScope
+
+        if name not in self._scopes:
+            self.refresh()
+        job = self._scopes.get(name)
+        if job is None or self._control.stopping:
+            return
+        woken = await self.turns.take(job)
+        if name.startswith("groups:"):
+            self.refresh()
+        if woken and not self._control.stopping:
+            await self._queue.defer([DueScope(one, 0.0) for one in woken])
+
+    async def run(self, request: WorkRequest) -> None:
+        """Work until stopped, or (`once`) until nothing is due."""
+        if request.once:
+            await self._queue.drain(request.concurrency, lambda: self._control.stopping, self.turns.had_turn)
+            return
+        keeper = asyncio.create_task(self._keep_streams())
+        try:
+            async with _stopped_after(request.seconds, self._control):
+                await self._queue.run(request.concurrency, lambda: self._control.stopping, self._control.woken)
+        finally:
+            keeper.cancel()
+            await asyncio.gather(keeper, return_exceptions=True)
+
+    async def _keep_streams(self) -> None:
+        """Run continuous scopes; the worker that holds the lease of one runs it, the others look again later."""
+        try:
+            while True:
+                for name, job in self._scopes.items():
+                    running = self._continuous.get(name)
+                    if job.spec.continuous and (running is None or running.done()):
+                        self._continuous[name] = asyncio.create_task(self._stream(job))
+                await self._app.clock.sleep(HELD_SECONDS)
+        finally:
+            for task in self._continuous.values():
+                task.cancel()
+            await asyncio.gather(*self._continuous.values(), return_exceptions=True)
+
+    async def _stream(self, job: Job) -> None:
+        with suppress(StorageFailed):
+            await self.turns.take(job)
+
+
+async def work(app: App, request: WorkRequest, control: Control) -> WorkerReport:
+    """Run a worker until it is stopped."""
+    from tidelore.app.workers.queue import prepare_queue
+
+    control.bind()
+    began = app.clock.monotonic()
+    identity = ProcessIdentity.current()
+    database = app.open_store(create=True)
+    try:
+        prepare_queue(database)
+        worker = Worker(app, database, control)
+        try:
+            async with _registered(worker.shop, identity):
+                worker.refresh(forget=True)
+                _LOG.info("worker started", extra={"event": "worker_started", "concurrency": request.concurrency})
+                await worker.run(request)
+        finally:
+            worker.close()
+        turns = worker.turns
+        _LOG.info("worker stopped", extra={"event": "worker_stopped", "ended": turns.ended})
+        seconds = round(app.clock.monotonic() - began, 3)
+        name = f"{identity.host} {identity.pid}"
+        summary = WorkerSummary(worker=name, seconds=seconds, ended=turns.ended, failing=sorted(turns.errors))
+        return WorkerReport(summary, dict(turns.errors))
+    finally:
+        database.close()
+
+
+def run_worker(app: App, request: WorkRequest) -> WorkerReport:
+    """Run a worker: SIGTERM and SIGINT stop it cleanly. Signals are handled as by the service."""
+    from tidelore.service.threads import supervise
+
+    check_workable(app)
+    control, patience = Control(), app.new_patience()
+    return supervise(lambda: work(replace(app, patience=patience), request, control), control, patience)
+
+
+@asynccontextmanager
+async def _registered(shop: Workshop, identity: ProcessIdentity) -> AsyncIterator[None]:
+    """Hold a lease that shows that this worker is alive."""
+    from tidelore.store.work.session import acquire_lease, close_dead
+
+    lease = acquire_lease(shop, force=False, name=f"{WORKER_PREFIX}{identity.host} {identity.pid}")
+    close_dead(shop)
+    task = asyncio.create_task(_beat(shop, lease))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        with suppress(StorageFailed):
+            lease.release()
+
+
+async def _beat(shop: Workshop, lease: Lease) -> None:
+    """Send heartbeats; a worker whose lease was taken over, because it was silent for long, takes it again."""
+    from tidelore.store.work.session import acquire_lease
+
+    while True:
+        await shop.clock.sleep(min(shop.config.sync.heartbeat_interval_seconds, BEAT_SECONDS))
+        with suppress(StorageFailed, LockHeld):
+            try:
+                lease.heartbeat()
+            except LeaseLost:
+                lease = acquire_lease(shop, force=False, name=lease.name)
+
+
+@asynccontextmanager
+async def _stopped_after(seconds: float | None, control: Control) -> AsyncIterator[None]:
+    """Request a stop after a time."""
+    loop = asyncio.get_running_loop()
+    stop: Callable[[], None] = control.stop
+    timer = None if seconds is None else loop.call_later(seconds, stop)
+    try:
+        yield
+    finally:
+        if timer is not None:
+            timer.cancel()

@@ -1,0 +1,138 @@
+"""The scopes of a configuration: the jobs of the service, cut so small that several workers can share them.
+
+Every project is a scope. The projects of a group are known after the scope `groups:HOST` has listed them. Documents,
+vectors, the run ledger, replies of a host and the handler of a repository are a scope each.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from tidelore.app.feedback_jobs import feedback_jobs, sync_name
+from tidelore.app.service_jobs import DOCUMENTS, SyncJob, Syncing, account_jobs, copy_jobs, usual_interval
+from tidelore.core.config import all_hosts, forge_hosts
+from tidelore.service.jobs import Job, JobResult
+from tidelore.service.schedule import JobSpec, bound_of
+from tidelore.sources.registry import only_projects
+from tidelore.store.mirror.documents import due_sources
+from tidelore.store.mirror.projects import list_projects
+from tidelore.store.work.session import Workshop, open_session, project_lease
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tidelore.app.wiring import App
+    from tidelore.core.config import Config, ForgeHost
+    from tidelore.sources.ports import ProjectSource
+    from tidelore.store.database.port import Database
+
+COMMAND = "lore worker"
+
+
+class _ProjectSyncing(Syncing):
+    """Syncs one project, under its lease; its documents are a scope by themselves."""
+
+    def _parts(self, jobs: Sequence[SyncJob]) -> tuple[Config, str]:
+        (job,) = jobs
+        assert job.project is not None, "every scope is one project"
+        config = only_projects(self._app.config, job.host.name, [job.project])
+        return config, project_lease(job.host.name, job.project)
+
+    async def run(self, name: str) -> JobResult:
+        """Sync one project, and wake the scope of documents if some must be generated."""
+        result = (await self.together([name]))[name]
+        database = self._app.open_store()
+        try:
+            waiting = bool(due_sources(database, 1))
+        finally:
+            database.close()
+        return replace(result, wakes=(*result.wakes, DOCUMENTS)) if waiting else result
+
+
+def build_scopes(app: App, database: Database) -> dict[str, Job]:
+    """Return all scopes of a configuration, by name."""
+    app = replace(app, insists=True)
+    jobs = [*_project_jobs(app, database), *_group_jobs(app), *feedback_jobs(app), *copy_jobs(app)]
+    jobs += account_jobs(app, database)
+    # Scopes exclude each other by their leases, not by taking turns in one process.
+    return {job.spec.name: replace(job, spec=replace(job.spec, turn=None, batch=None)) for job in jobs}
+
+
+def _project_jobs(app: App, database: Database) -> list[Job]:
+    syncing = _ProjectSyncing(app, _projects(app, database))
+
+    def job_of(spec: JobSpec) -> Job:
+        return Job(spec, lambda: syncing.run(spec.name))
+
+    return [job_of(spec) for spec in syncing.specs]
+
+
+def _projects(app: App, database: Database) -> Mapping[str, SyncJob]:
+    """Return every project that is mirrored: by name, or because a group contains it."""
+    usual = usual_interval(app)
+    intervals = {
+        (host.name, unit.project): unit.interval_seconds or usual
+        for host in all_hosts(app.config)
+        for unit in host.units
+    }
+    stored = list_projects(database)
+    found: dict[str, SyncJob] = {}
+    for host in forge_hosts(app.config):
+        roots = tuple(f"{group}/" for group in host.groups)
+        grouped = [row.configured for row in stored if row.source == host.name and row.path.startswith(roots)]
+        for project in dict.fromkeys([*host.projects, *(grouped if roots else ())]):
+            interval = intervals.get((host.name, project)) or intervals.get((host.name, None)) or usual
+            found[sync_name(host.kind, host.name, project)] = SyncJob(host, project, interval)
+    return found
+
+
+def _group_jobs(app: App) -> list[Job]:
+    """Return a scope for each host with groups, which finds their projects."""
+    interval = usual_interval(app)
+
+    def job_of(host: ForgeHost) -> Job:
+        name = f"groups:{host.name}"
+        spec = JobSpec(name, host.name, "groups", host.base_url, interval, bound_of(interval))
+        return Job(spec, lambda: _find_projects(app, host))
+
+    return [job_of(host) for host in forge_hosts(app.config) if host.groups]
+
+
+async def _find_projects(app: App, host: ForgeHost) -> JobResult:
+    """List the projects of the groups of a host and store those that are new."""
+    from contextlib import AsyncExitStack
+
+    from tidelore.sources.registry import open_hosts
+    from tidelore.sync.projects import find_projects
+    from tidelore.sync.report import RequestCount
+
+    count = RequestCount()
+    async with AsyncExitStack() as stack:
+        (source,) = await open_hosts([host], app.wiring(count), stack)
+        database = app.open_store(create=True)
+        stack.callback(database.close)
+        chosen = await find_projects(source, host, list_projects(database))
+        error = next((one.failure for one in chosen if one.failure is not None), None)
+        listed = [one for one in chosen if one.listed is not None]
+        shop = Workshop(database, app.config, app.clock, app.seam, COMMAND, app.insists)
+        await _store(shop, source, [(one.configured, one.listed) for one in listed])
+        return JobResult(count.total, error, budget=count.budgets.get(host.name))
+
+
+async def _store(shop: Workshop, source: ProjectSource, found: Sequence[tuple[str, object]]) -> None:
+    from tidelore.core.errors import LockHeld
+    from tidelore.core.model import ProjectRecord
+    from tidelore.store.mirror.projects import find_remote
+    from tidelore.sync.projects import resolve_project
+
+    for configured, record in found:
+        assert isinstance(record, ProjectRecord)
+        if find_remote(shop.database, source.name, record.remote_id) is None:
+            try:
+                async with open_session(shop, force=False, lease=project_lease(source.name, configured)) as session:
+                    await resolve_project(session, source, configured, record)
+            except LockHeld:
+                # It is being synced, so its row is there.
+                continue

@@ -1,0 +1,216 @@
+"""One turn of a scope in a worker: its lease, its row, and when it is due again.
+
+A scope is a job of the service that any worker may run. What is due stands in `service_jobs`; a job of the queue is
+only a hint to look there. Two workers never run one scope at once: each turn holds the lease `job NAME`, and what it
+stores about the scope is fenced by it. The scope of a worker that was killed is due again as soon as its lease can be
+taken over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tidelore.core.errors import LeaseLost, LockHeld, StorageFailed, TideloreError
+from tidelore.core.process import is_dead
+from tidelore.engine.lease import Lease, LeaseRow, why_takeable
+from tidelore.service.jobs import Job, JobRecorder, JobResult, ending_of, failure_of, row_of, standing_of
+from tidelore.service.schedule import JobEnd, JobSpec, Schedule
+from tidelore.service.status import SCOPE_PREFIX
+from tidelore.store.work.leases import held_leases, writing
+from tidelore.store.work.service_records import (
+    JobRow,
+    add_missing_jobs,
+    find_job,
+    keep_jobs,
+    list_jobs,
+    postpone_jobs,
+    wake_jobs,
+    write_job,
+)
+from tidelore.store.work.session import Workshop, acquire_lease, insist
+
+_LOG = logging.getLogger(__name__)
+
+
+def scope_lease(name: str) -> str:
+    """Return the name of the lease of a scope."""
+    return SCOPE_PREFIX + name.replace(" ", "%20")
+
+
+class DueScope(Struct, frozen=True):
+    """A scope that a worker should run, and for how long it is due."""
+
+    name: str
+    late_seconds: float
+
+
+def find_due(
+    rows: Sequence[JobRow], leases: Mapping[str, LeaseRow], specs: Mapping[str, JobSpec], now_ms: int, stale_ms: int
+) -> list[DueScope]:
+    """Return the scopes that are due, for longest first: their time has come, or their worker is gone."""
+    found = []
+    for row in rows:
+        spec = specs.get(row.name)
+        if spec is None or spec.continuous:
+            continue
+        if row.state != "running":
+            due = row.due_at
+        else:
+            lease = leases.get(scope_lease(row.name))
+            gone = why_takeable(lease, now_ms, stale_ms, False, is_dead) is not None
+            due = (row.started_at or now_ms) if gone else None
+        if due is not None and due <= now_ms:
+            found.append(DueScope(row.name, (now_ms - due) / 1000))
+    return sorted(found, key=lambda one: -one.late_seconds)
+
+
+class ScopeTurns:
+    """Runs scopes one turn at a time, and knows which are due."""
+
+    def __init__(self, shop: Workshop, roll: Callable[[], float] = random.random) -> None:
+        self._shop = shop
+        self._roll = roll
+        self._specs: Mapping[str, JobSpec] = {}
+        self.ended = 0
+        self.had_turn: set[str] = set()
+        self.errors: dict[str, TideloreError] = {}
+
+    def set_scopes(self, specs: Mapping[str, JobSpec], *, forget: bool = False) -> None:
+        """Add rows for new scopes, which are due at once; with `forget`, delete those of unknown ones."""
+        new, now_ms = specs.keys() - self._specs.keys(), self._shop.clock.now_ms()
+        self._specs = specs
+        rows = [
+            JobRow(
+                *(name, spec.source, spec.kind, spec.scope, "idle", now_ms),
+                staleness_bound_seconds=spec.staleness_bound_seconds,
+                updated_at=now_ms,
+            )
+            for name, spec in specs.items()
+            if name in new
+        ]
+        add_missing_jobs(self._shop.database, rows)
+        if forget:
+            keep_jobs(self._shop.database, specs.keys())
+
+    def due(self) -> list[DueScope]:
+        """Return the scopes that are due now."""
+        shop = self._shop
+        leases = {row.name: row for row in held_leases(shop.database)}
+        stale_ms = int(shop.config.sync.stale_lock_minutes * 60_000)
+        return find_due(list_jobs(shop.database), leases, self._specs, shop.clock.now_ms(), stale_ms)
+
+    async def take(self, job: Job) -> list[str]:
+        """Run one scope if it is due and free; return the names of the scopes that have work now."""
+        shop, spec = self._shop, job.spec
+        try:
+            lease = acquire_lease(shop, force=False, name=scope_lease(spec.name))
+        except LockHeld:
+            return []
+        try:
+            schedule = self._begin(lease, spec)
+            if schedule is None:
+                return []
+            done, ending = await self._run(job, lease)
+            woken: list[str] = []
+            await insist(shop, lambda: woken.extend(self._end(lease, spec, schedule, done, ending)))
+            return woken
+        except LeaseLost as error:
+            _LOG.warning("%s: %s", spec.name, error.message, extra={"event": "scope_lost", "job": spec.name})
+            return []
+        finally:
+            await insist(shop, lease.release)
+
+    def _begin(self, lease: Lease, spec: JobSpec) -> Schedule | None:
+        """Mark a scope as running; return None if it is not due any more."""
+        clock = self._shop.clock
+        now, now_ms = clock.monotonic(), clock.now_ms()
+        with writing(self._shop.database, lease) as tx:
+            row = find_job(tx, spec.name)
+            if row is None or (row.state != "running" and (row.due_at is None or row.due_at > now_ms)):
+                return None
+            schedule = Schedule(self._roll)
+            state = replace(standing_of(row, now, now_ms), failures=row.failures, last_error=row.last_error)
+            schedule.set_jobs([spec], now, {spec.name: state})
+            schedule.begin(spec.name, now)
+            write_job(tx, row_of(schedule, spec, schedule.standing(spec.name), now, now_ms))
+        return schedule
+
+    async def _run(self, job: Job, lease: Lease) -> tuple[JobResult, JobEnd]:
+        name, began = job.spec.name, self._shop.clock.monotonic()
+        try:
+            async with self._beating(lease):
+                done = await job.run()
+            ending = ending_of(done)
+        except asyncio.CancelledError:
+            done, ending = JobResult(), JobEnd(error="interrupted", blame="nobody")
+        except TideloreError as error:
+            done, ending = JobResult(error=error), failure_of(error)
+        except Exception as error:  # noqa: BLE001 - one failing scope must not stop the others
+            _LOG.exception("%s failed unexpectedly", name, extra={"event": "job_crashed", "job": name})
+            done, ending = JobResult(), failure_of(error)
+        self._note(job.spec, done, ending, self._shop.clock.monotonic() - began)
+        return done, ending
+
+    def _note(self, spec: JobSpec, done: JobResult, ending: JobEnd, seconds: float) -> None:
+        self.ended += 1
+        self.errors.pop(spec.name, None)
+        if done.error is not None and ending.blame not in (None, "nobody"):
+            self.errors[spec.name] = done.error
+        quiet = ending.error is None or ending.blame == "nobody"
+        said = f"{ending.requests} requests in {seconds:.1f} s" if ending.error is None else ending.error
+        facts = {"job": spec.name, "source": spec.source, "requests": ending.requests, "seconds": round(seconds, 3)}
+        level = logging.DEBUG if ending.idle else logging.INFO if quiet else logging.WARNING
+        _LOG.log(level, "%s: %s", spec.name, said, extra={"event": "scope_ended", **facts})
+
+    def _end(self, lease: Lease, spec: JobSpec, schedule: Schedule, done: JobResult, ending: JobEnd) -> list[str]:
+        """Store how a turn ended, and when the scope is due again; return the scopes that have work now."""
+        shop, name = self._shop, spec.name
+        now, now_ms = shop.clock.monotonic(), shop.clock.now_ms()
+        with writing(shop.database, lease) as tx:
+            row = find_job(tx, name)
+            if row is not None and row.due_at is not None:
+                # It was woken while it ran.
+                schedule.wake(name, now)
+            interrupted = ending.error == "interrupted" and ending.blame == "nobody"
+            # A source that fails is blamed on the scope, whose failures are counted in its row; others wait with it.
+            schedule.end(name, now, replace(ending, blame="job") if ending.blame == "source" else ending)
+            if interrupted:
+                schedule.hasten([name], now)
+            new = row_of(schedule, spec, schedule.standing(name), now, now_ms)
+            write_job(tx, new)
+            if ending.blame == "source" and new.due_at is not None:
+                others = [one.name for one in self._specs.values() if one.source == spec.source and one.asks]
+                postpone_jobs(tx, [one for one in others if one != name], new.due_at)
+            woken = wake_jobs(tx, done.wakes, now_ms)
+        self.had_turn -= set(done.wakes)
+        if not ending.again:
+            self.had_turn.add(name)
+        JobRecorder(shop.database, shop.clock).save_budgets({spec.source: done.budget})
+        return woken
+
+    @asynccontextmanager
+    async def _beating(self, lease: Lease) -> AsyncIterator[None]:
+        """Send heartbeats for the lease of a scope; a lost lease shows when the turn ends."""
+        seconds = self._shop.config.sync.heartbeat_interval_seconds
+
+        async def beat() -> None:
+            with suppress(LeaseLost):
+                while True:
+                    await self._shop.clock.sleep(seconds)
+                    with suppress(StorageFailed):
+                        lease.heartbeat()
+
+        task = asyncio.create_task(beat())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task

@@ -1,0 +1,112 @@
+"""Several workers on one database: real processes, a simulated world, and what happens when one of them is gone."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+from tests.databases.postgres_server import PostgresServer
+from tests.situations.service.station import LAB, Program, Station, end, wait_until
+from tests.situations.service.test_postgres import assert_sound, has_arrived, live, log_of, settle, write
+from tests.situations.service.test_sources import catch_up
+
+PROJECTS = tuple(f"harbor/quay-{number}" for number in range(6))
+
+
+@pytest.fixture
+def placed(post: Station, postgres_address: str) -> Station:
+    """A station that looks after three sources, whose copy is on the server that all tests share."""
+    return settle(post, postgres_address)
+
+
+@pytest.fixture
+def forges(post: Station, postgres_address: str) -> Station:
+    """A station with seven projects of one GitLab, which are due once an hour."""
+    post.server, post.interval = postgres_address, 3600
+    for project in PROJECTS:
+        post.world.gitlab.create_project(project)
+        for _ in range(2):
+            post.world.gitlab.create_issue(project)
+    post.world.advance(500)
+    names = ", ".join(f'"{name}"' for name in PROJECTS)
+    post.lab()
+    post.sections["gitlab"] = post.sections["gitlab"].replace(f'["{LAB}"]', f'["{LAB}", {names}]')
+    write(post)
+    return post
+
+
+def work_once(post: Station, workers: int) -> None:
+    """Let several workers start at the same time, and work until nothing is due."""
+    crowd = [post.spawn("worker", "--once", "--robot", "--concurrency", "2") for _ in range(workers)]
+    ended = [worker.communicate(timeout=90) for worker in crowd]
+    assert [worker.returncode for worker in crowd] == [0] * workers, ended
+    assert sum(json.loads(out)["data"]["ended"] for out, _ in ended) >= len(PROJECTS) + 1
+
+
+def test_a_worker_is_refused_on_sqlite_and_names_the_service(post: Station) -> None:
+    post.lab()
+    post.write()
+    process = post.spawn("worker", "--robot")
+    out, err = process.communicate(timeout=30)
+    assert process.returncode != 0
+    assert "lore service" in out + err
+    assert not post.db.exists()
+
+
+def test_one_worker_works_until_nothing_is_due(placed: Station) -> None:
+    catch_up(placed)
+    process = placed.spawn("worker", "--once", "--robot")
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, (out, err)
+    assert "failing" not in json.loads(out)["data"]
+    assert has_arrived(placed, 0)
+    assert set(placed.rows("SELECT holder_host FROM leases")) == {(None,)}
+    assert_sound(placed, 0)
+
+
+@pytest.mark.deep
+def test_three_workers_send_the_requests_of_one_and_make_the_same_copy(
+    forges: Station, postgres_server: PostgresServer
+) -> None:
+    shared = forges.spent(lambda: work_once(forges, 3))
+    issues = forges.rows("SELECT title FROM issues ORDER BY title")
+    assert len(issues) == 5 + 2 * len(PROJECTS)
+    with postgres_server.fresh_database() as other:
+        forges.server = other
+        alone = forges.spent(lambda: work_once(forges, 1))
+        assert shared == alone, "a project that two workers had read would show twice"
+        assert forges.rows("SELECT title FROM issues ORDER BY title") == issues
+
+
+def test_the_scope_of_a_killed_worker_is_taken_over(forges: Station) -> None:
+    slow = forges.world.faults.add("slow", "GET /projects", 1, seconds=30)
+    first = forges.spawn("worker", "--concurrency", "1")
+    held = "SELECT name FROM leases WHERE name LIKE 'sync %' AND holder_host IS NOT NULL"
+    wait_until(lambda: slow.fired == 1 and bool(forges.rows(held)), first)
+    first.send_signal(signal.SIGKILL)
+    first.communicate(timeout=30)
+    second = forges.spawn("worker", "--once", "--robot")
+    out, err = second.communicate(timeout=60)
+    assert second.returncode == 0, err
+    assert json.loads(out)["data"]["ended"] > len(PROJECTS)
+    assert forges.rows("SELECT COUNT(*) FROM issues") == [(5 + 2 * len(PROJECTS),)]
+    assert forges.rows("SELECT COUNT(*) FROM sync_runs WHERE status = 'crashed'") == [(1,)]
+    assert forges.rows(held) == []
+
+
+@pytest.mark.deep
+def test_workers_that_come_and_go_answer_each_command_once_and_keep_the_copy_true(placed: Station) -> None:
+    crowd: list[Program] = [placed.spawn("worker", "--concurrency", "4") for _ in range(2)]
+    for count in range(1, 4):
+        live(placed, count)
+        wait_until(lambda count=count: has_arrived(placed, count), crowd[1])  # type: ignore[misc]
+        crowd[0].send_signal(signal.SIGKILL if count % 2 else signal.SIGTERM)
+        crowd[0].communicate(timeout=30)
+        crowd = [crowd[1], placed.spawn("worker", "--concurrency", "4")]
+    for worker in crowd:
+        code, _, err, _ = end(worker)
+        assert code == 0, err
+    assert "Traceback" not in log_of(placed).read_text()
+    assert set(placed.rows("SELECT holder_host FROM leases WHERE name LIKE 'sync%'")) == {(None,)}
+    assert_sound(placed, 3)
