@@ -239,10 +239,9 @@ class SqliteDatabase:
         with self._translated:
             if self._tokenizer is None:
                 self._tokenizer = self._connection.fts5_tokenizer(*TOKENIZER)
-            found: list[Any] = self._tokenizer(
-                text.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_colocated=False
-            )
-        return found
+            data = text.encode()
+            found: Any = self._tokenizer(data, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_colocated=False)
+        return list(found)
 
     def script(self, sql: str) -> None:
         with self._translated:
