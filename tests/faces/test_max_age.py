@@ -32,6 +32,29 @@ def test_an_older_item_is_refreshed_and_a_younger_one_is_not(stale: Desk, comman
     assert stale.robot("show", "issue", REF).data["title"] == "Far too fast"
 
 
+def test_a_search_refreshes_what_it_would_show_and_searches_again(stale: Desk) -> None:
+    stale.run("generate-docs")
+    title = stale.robot("show", "issue", REF).data["title"]
+    asked = ("search", "--mode", "lexical", title)
+    stored = stale.robot(*asked, "--max-age", "2h").document
+    assert stored["meta"]["refreshed"] is False
+    assert 3500 <= stored["meta"]["age_seconds"] < 7200
+    fresh = stale.robot(*asked, "--max-age", "5m", "--max-wait", "30s").document
+    assert (fresh["meta"]["refreshed"], fresh["meta"]["age_seconds"] < 60) == (True, True)
+    assert "Far too fast" in {item["title"] for item in stale.robot("search", "too fast").data["items"]}
+    assert REF not in {item["reference"] for item in fresh["data"]["items"] if item["title"] == title}
+    assert "age_seconds" not in stale.robot(*asked).document["meta"]
+
+
+def test_a_search_that_finds_nothing_refreshes_nothing(stale: Desk) -> None:
+    done = stale.robot("search", "--mode", "lexical", "zzyzx", "--max-age", "0s").document
+    assert (done["data"]["total"], done["meta"]["refreshed"], done["meta"]["age_seconds"]) == (0, False, None)
+
+
+def test_a_saved_search_cannot_be_refreshed_first(stale: Desk) -> None:
+    assert stale.robot("search", "--saved", "mine", "--max-age", "5m").code == 2
+
+
 def test_a_greatest_age_of_0_refreshes_what_was_read_just_now(stale: Desk) -> None:
     for _ in range(2):
         assert stale.robot("context", REF, "--max-age", "0s").document["meta"]["refreshed"] is True

@@ -165,12 +165,14 @@ def lockdown_option(function: Callable[..., Any]) -> Callable[..., Any]:
 def freshness_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of commands that can refresh what they show."""
     wait = click.option("--max-wait", metavar="DURATION", default="10s", help="With --max-age: wait at most this long.")
-    age = click.option("--max-age", metavar="DURATION", help="Refresh it first if it is older, such as 5m; 0s always.")
+    age = click.option("--max-age", metavar="DURATION", help="Refresh first what is older, such as 5m; 0s always.")
     return age(wait(function))
 
 
-def refresh_first(invocation: Invocation, wanted: dict[str, Any], reference: str | None, project: str | None) -> None:
-    """Take --max-age and --max-wait out of the options; refresh the item if it is too old. `meta` says its age."""
+def refresh_first(
+    invocation: Invocation, wanted: dict[str, Any], reference: str | Sequence[str] | None, project: str | None
+) -> None:
+    """Take --max-age and --max-wait out of the options; refresh what is too old. `meta` says the age of the oldest."""
     max_age, max_wait = wanted.pop("max_age"), wanted.pop("max_wait")
     if max_age is None:
         return
@@ -181,7 +183,8 @@ def refresh_first(invocation: Invocation, wanted: dict[str, Any], reference: str
     if reference is None:
         raise UserError("--max-age needs REF", fix="name an item, or run `lore sync` first")
     bounds = parse_duration(max_age, "--max-age"), parse_duration(max_wait, "--max-wait")
-    found = be_fresh(invocation.app(), reference, project, *bounds)
+    references = [reference] if isinstance(reference, str) else reference
+    found = be_fresh(invocation.app(), references, project, *bounds)
     invocation.choices.freshness = found
     if found.problem and not invocation.choices.robot and not invocation.choices.quiet:
         click.echo(f"note: {found.problem}; showing the stored version", err=True)

@@ -21,7 +21,14 @@ from tidelore.app.searching import (
     search,
 )
 from tidelore.app.wiring import App
-from tidelore.cli.command import LoreCommand, invocation_of, lockdown_option
+from tidelore.cli.command import (
+    Invocation,
+    LoreCommand,
+    freshness_options,
+    invocation_of,
+    lockdown_option,
+    refresh_first,
+)
 from tidelore.cli.output.render import Output, ago, choose_fields, only_fields, open_page, plural
 from tidelore.cli.output.table import line_columns
 from tidelore.core.errors import UserError
@@ -161,6 +168,7 @@ def _narrowing(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--after", metavar="TOKEN", help="Continue after the page that returned this `data.next`.")
 @click.option("--max-tokens", type=click.IntRange(256), help="With --robot: limit the answer to this number of tokens.")
 @lockdown_option
+@freshness_options
 @click.option("--explain", is_flag=True, help="Explain the ranking.")
 @click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON.")
 @click.option("--save", metavar="NAME", help="Save the query with its filters under this name.")
@@ -177,12 +185,15 @@ def search_command(ctx: click.Context, /, words: tuple[str, ...], **wanted: Any)
 
     `--save NAME` saves a search; `--saved NAME` runs it again and marks results that were not among the first 100 of
     the last time. `lore searches` lists the saved ones.
+
+    `--max-age` refreshes the items that would be shown, at most 20, and searches again; posts are not refreshed.
     """
     invocation = invocation_of(ctx)
     invocation.choices.robot |= wanted.pop("as_json")
     robot, in_browser = invocation.choices.robot, wanted.pop("in_browser")
     chosen = choose_fields(wanted.pop("fields"), FoundThread)
     budget = wanted.pop("max_tokens")
+    _refresh_found(invocation, " ".join(words), wanted)
     page = _run(invocation.app(), " ".join(words), wanted, fields=chosen, max_tokens=budget if robot else None)
     if in_browser:
         open_page(page.items[0].web_url if page.items else None)
@@ -192,6 +203,19 @@ def search_command(ctx: click.Context, /, words: tuple[str, ...], **wanted: Any)
     if page.notice and not invocation.choices.quiet:
         click.echo(f"note: {page.notice}", err=True)
     return Output(page, result_lines(page))
+
+
+def _refresh_found(invocation: Invocation, text: str, wanted: dict[str, Any]) -> None:
+    """With --max-age, refresh the items that a search finds."""
+    age = {name: wanted.pop(name) for name in ("max_age", "max_wait")}
+    if age["max_age"] is None:
+        return
+    if wanted["saved"] is not None:
+        # Running it twice would mark nothing as new.
+        raise UserError("--max-age cannot be used with --saved", fix="remove one of them")
+    asked = {name: value for name, value in wanted.items() if name in SearchQuestion.__struct_fields__}
+    found = search(invocation.app(), SearchQuestion(text=text, **asked)).items
+    refresh_first(invocation, age, [item.reference for item in found if item.type != "post"], None)
 
 
 def _run(app: App, text: str, wanted: dict[str, Any], **limits: Any) -> SearchPage:

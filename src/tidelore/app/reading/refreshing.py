@@ -1,7 +1,7 @@
 """Refresh named items from their servers: a surgical sync of references of any kind, with progress.
 
-`be_fresh` is for readers that accept only an item of a greatest age: it refreshes an older one first, within a bound,
-and says how old the item is. A refresh that fails or takes too long leaves the stored item to be read.
+`be_fresh` is for readers that accept only items of a greatest age: it refreshes older ones first, within a bound, and
+says how old the oldest is. A refresh that fails or takes too long leaves the stored items to be read.
 """
 
 from __future__ import annotations
@@ -136,24 +136,29 @@ def _kinds_of(app: App, references: Sequence[str], project: str | None) -> list[
 
 
 class Freshness(Struct, frozen=True):
-    """How old an item was when it was read. `problem` is why a refresh failed, or None."""
+    """How old the oldest item was when it was read. `problem` is why a refresh failed, or None."""
 
     age_seconds: int | None
     refreshed: bool = False
     problem: str | None = None
 
 
-def be_fresh(app: App, reference: str, project: str | None, max_age: float, max_wait: float) -> Freshness:
-    """Refresh an item that is older than `max_age` seconds or not stored, for at most `max_wait` seconds."""
+def be_fresh(app: App, references: Sequence[str], project: str | None, max_age: float, max_wait: float) -> Freshness:
+    """Refresh items that are older than `max_age` seconds or not stored, for at most `max_wait` seconds.
+
+    Of more than MOST_ITEMS older ones, the first are refreshed.
+    """
     import asyncio
 
-    age = _age(app, reference, project)
+    ages = [_age(app, reference, project) for reference in references]
     # Ages are whole seconds, and a greatest age of 0 accepts no stored version.
-    if age is not None and 0 < max_age >= age:
-        return Freshness(age)
+    is_young = [age is not None and 0 < max_age >= age for age in ages]
+    older = [reference for reference, young in zip(references, is_young, strict=True) if not young]
+    if not older:
+        return Freshness(_oldest(ages))
 
     async def bounded() -> Refreshed:
-        return await asyncio.wait_for(refresh_items(app, [reference], project), max_wait)
+        return await asyncio.wait_for(refresh_items(app, older[:MOST_ITEMS], project), max_wait)
 
     problem = None
     try:
@@ -163,7 +168,11 @@ def be_fresh(app: App, reference: str, project: str | None, max_age: float, max_
         problem = f"not refreshed within {max_wait:g} seconds"
     except TideloreError as error:
         problem = error.message
-    return Freshness(_age(app, reference, project), problem is None, problem)
+    return Freshness(_oldest([_age(app, reference, project) for reference in references]), problem is None, problem)
+
+
+def _oldest(ages: Sequence[int | None]) -> int | None:
+    return max((age for age in ages if age is not None), default=None)
 
 
 def _age(app: App, reference: str, project: str | None) -> int | None:

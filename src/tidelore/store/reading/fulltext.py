@@ -192,7 +192,7 @@ _ALL = DocumentFilter()
 _SHORTLIST = 2_000
 """The number of best documents to check row by row; enough if the filter accepts one in forty."""
 _ENOUGH = 50
-_SAMPLE = 500
+_SAMPLE = 150
 _BEYOND_DOUBT = 4
 """If an estimate exceeds the counting limit by this factor, do not count."""
 _FEW = 0.05
