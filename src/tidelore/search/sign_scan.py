@@ -14,8 +14,15 @@ from tidelore.embedding.embedder import Tuning
 from tidelore.embedding.light import LocalFiles, embed_light, identify
 from tidelore.search.similarity import Hit, MeaningRanker
 from tidelore.store.database.port import Database
-from tidelore.store.reading.vector_models import VectorModel, find_model
-from tidelore.store.reading.vector_signs import BLOCK, SignTable, count_places, read_numbers, read_signs
+from tidelore.store.reading.vector_models import (
+    BLOCK,
+    SignTable,
+    VectorModel,
+    count_places,
+    find_model,
+    read_numbers,
+    read_signs,
+)
 
 LARGE = (0.5, 0.8)
 """As in `vector_index`: the shares of the numbers of a query above which its signs count more."""

@@ -11,7 +11,7 @@ from tests.unit.search.test_semantic import DIMENSION, directions, store
 from tidelore.search.sign_scan import SignScan
 from tidelore.search.vector_index import VectorIndex
 from tidelore.store.database.opening import open_database
-from tidelore.store.reading import vector_blocks, vector_signs
+from tidelore.store.reading import vector_blocks, vector_models
 from tidelore.store.reading.vector_models import ensure_model
 
 
@@ -44,4 +44,4 @@ def test_without_numpy_the_same_documents_are_nearest_whatever_is_allowed(
 
 
 def test_both_readers_of_blocks_agree_about_their_size() -> None:
-    assert vector_signs.BLOCK == vector_blocks.BLOCK
+    assert vector_models.BLOCK == vector_blocks.BLOCK
