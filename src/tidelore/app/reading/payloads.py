@@ -11,7 +11,7 @@ from tidelore.app.answers import Instant, means
 from tidelore.app.reading.referring import find_thread, parse_any
 from tidelore.app.wiring import App
 from tidelore.core.errors import NotFound, UserError
-from tidelore.store.reading.raw_payloads import RawPayload, read_payload, read_payloads_below
+from tidelore.store.mirror.payloads import RawPayload, read_payload, read_payloads_below
 
 
 class StoredPayload(Struct, frozen=True):
