@@ -309,9 +309,9 @@ def _nothing_to_flush(_tx: Transaction, _rows: Collection[Row]) -> None:
 
 
 _TABLES = {"issue": "issues", "merge_request": "merge_requests", "topic": "topics", "post": "posts"}
-_COLUMNS = {"issue": "issue_id", "merge_request": "merge_request_id"}
+_PARENT_COLUMNS = {"issue": "issue_id", "merge_request": "merge_request_id"}
 _PAYLOAD = "r.resource_type, r.remote_id, r.fetched_at, r.encoding, r.payload, r.dictionary_id"
-_HELD = "r.resource_type NOT IN (:left_out, 'tombstone')"
+_KEPT_BYTES = "r.resource_type NOT IN (:left_out, 'tombstone')"
 
 
 class RawPayload(NamedTuple):
@@ -328,7 +328,7 @@ def read_payload(database: Database, source_type: str, row_id: int) -> RawPayloa
     found = _read(
         database,
         f"SELECT {_PAYLOAD} FROM {_TABLES[source_type]} t JOIN raw_payloads r ON r.id = t.raw_payload_id"
-        f" WHERE t.id = :id AND {_HELD}",
+        f" WHERE t.id = :id AND {_KEPT_BYTES}",
         row_id,
     )
     return found[0] if found else None
@@ -339,16 +339,16 @@ def read_payloads_below(database: Database, source_type: str, row_id: int) -> li
 
     A topic's payload contains its comments.
     """
-    column = _COLUMNS.get(source_type)
+    column = _PARENT_COLUMNS.get(source_type)
     if column is None:
         return []
     return _read(
         database,
         f"SELECT {_PAYLOAD}, d.first_note_at AS begun, d.id AS thread, -1 AS place"
-        f" FROM discussions d JOIN raw_payloads r ON r.id = d.raw_payload_id WHERE d.{column} = :id AND {_HELD}"
+        f" FROM discussions d JOIN raw_payloads r ON r.id = d.raw_payload_id WHERE d.{column} = :id AND {_KEPT_BYTES}"
         f" UNION ALL SELECT {_PAYLOAD}, d.first_note_at, d.id, n.position FROM discussions d"
         " JOIN notes n ON n.discussion_id = d.id JOIN raw_payloads r ON r.id = n.raw_payload_id"
-        f" WHERE d.{column} = :id AND {_HELD} ORDER BY begun, thread, place",
+        f" WHERE d.{column} = :id AND {_KEPT_BYTES} ORDER BY begun, thread, place",
         row_id,
     )
 
