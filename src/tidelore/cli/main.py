@@ -73,7 +73,7 @@ COMMANDS = {
     ),
     "payload": (
         "tidelore.cli.reading.coverage:payload_command",
-        "Print an item as received, as JSON.",
+        "Print raw JSON of an item.",
     ),
     "reply": (
         "tidelore.cli.writing.reply:reply_command",

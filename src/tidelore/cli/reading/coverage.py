@@ -41,7 +41,7 @@ def open_command(ctx: click.Context, /, reference: str, *, project: str | None, 
 @click.option("--discussions", is_flag=True, help="Also print its discussions and comments, one a line.")
 @click.pass_context
 def payload_command(ctx: click.Context, /, reference: str, *, project: str | None, discussions: bool) -> Output:
-    """Print an item as received, as JSON.
+    """Print raw JSON of an item.
 
     REF is '#12', '!12', 'group/project!12', a URL, an at:// URI, or a number that only one kind of item has. Fields
     that no other command shows are part of it.
