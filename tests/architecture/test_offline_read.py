@@ -132,6 +132,12 @@ def test_a_search_by_words_and_meaning_imports_neither_numpy_nor_the_writers_of_
     assert not {"tidelore.store.mirror.parents", "tidelore.store.mirror.documents"} & modules
 
 
+def test_a_count_imports_neither_lists_nor_the_writers_of_the_mirror(copy: Path, tmp_path: Path) -> None:
+    modules = loaded_by(tmp_path, "count", "--db", str(copy))
+    needless = {"tidelore.store.mirror.parents", "tidelore.store.reading.lists", "tidelore.core.model"}
+    assert sorted(needless & modules) == []
+
+
 def test_a_list_on_a_terminal_loads_only_the_cell_widths_of_rich(copy: Path, tmp_path: Path) -> None:
     database = open_database(str(copy))
     keep(database, add_project(database), ISSUES, [issue(1, title="港湾の船")])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -15,10 +18,13 @@ from tidelore.search.find import SearchRequest, SearchResults, find
 from tidelore.search.fuse import Ranking
 from tidelore.search.lexical import rank_lexical
 from tidelore.search.query import parse_query, resolve_filters
+from tidelore.store.database.migrate import migrate
 from tidelore.store.database.port import Database
+from tidelore.store.database.sqlite import SqliteDatabase
 from tidelore.store.mirror.documents import DocumentSource, write_documents
 from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS
-from tidelore.store.reading.fulltext import Ask, DocumentFilter, FullText, Gate, Term, full_text
+from tidelore.store.reading import fulltext
+from tidelore.store.reading.fulltext import CLOSING, OPENING, Ask, DocumentFilter, FullText, Gate, Term, full_text
 
 DAY = 86_400_000
 FILLER = "Nothing of note was said about this at the meeting on the quay."
@@ -449,3 +455,29 @@ def test_no_query_text_causes_a_database_error(filled: Database, text: str) -> N
     for wanted in (DocumentFilter(), DocumentFilter(labels=(path,), author=path), DocumentFilter(path=path)):
         if wanted.narrows or query.terms or query.excluded:
             find(filled, SearchRequest(query=query, wanted=wanted, mode="lexical"))
+
+
+WORDS = ("crane", "cranes", "Kräne", "brake", "emergency", "the", "港", "港湾", "a", "x-ray", "\U0001f6a2")
+HIGHLIGHTED = (
+    "SELECT rowid, highlight(documents_fts, 1, :opening, :closing) FROM documents_fts"
+    " WHERE documents_fts MATCH :expression"
+)
+
+
+def test_sqlite_marks_the_words_that_its_word_index_would_highlight(tmp_path: Path) -> None:
+    rng = random.Random(5)
+    texts = ["the crane the crane the", *(" ".join(rng.choices(WORDS, k=rng.randint(0, 12))) for _ in range(60))]
+    asked = [rng.sample((*WORDS, '"emergency brake"', '"crane the crane"', '"the crane"'), 4) for _ in range(60)]
+    database = SqliteDatabase(str(tmp_path / "lore.db"))
+    try:
+        migrate(database, 1)
+        add_project(database)
+        ids = range(1, len(texts) + 1)
+        write(database, *(document("issue", at, ("issue", at), "A title", texts[at - 1]) for at in ids))
+        for words in (['"crane the crane"', '"the crane"'], *asked):
+            terms = parse_query(" ".join(words)).terms
+            params = {"opening": OPENING, "closing": CLOSING, "expression": fulltext.expression(Ask(terms))}
+            rows = database.read(HIGHLIGHTED, params)
+            assert full_text(database).marked(terms, ids) == {at: said for at, said in rows if OPENING in said}
+    finally:
+        database.close()

@@ -155,11 +155,11 @@ def _describe_unknown(mode: SearchMode, *, found: bool) -> str:
     return f"no document contains any of these words{similar}"
 
 
-def _mark_runs(database: Database, terms: Sequence[Term], marked: dict[int, str]) -> dict[int, str]:
+def _mark_runs(database: Database, terms: Sequence[Term], ids: Sequence[int], marked: dict[int, str]) -> dict[int, str]:
     """Mark unspaced runs in snippets: the word index does not know where they are."""
     parts = {part for term in terms for part in split_scripts(term.text) if is_unspaced(part)}
     runs = sorted(parts, key=lambda run: (-len(run), run))
-    without = [row_id for row_id, text in marked.items() if OPENING not in text]
+    without = [row_id for row_id in ids if OPENING not in marked.get(row_id, "")]
     for run in runs:
         passages = read_passages(database, without, run, _OPENING_LENGTH) if without else {}
         marked |= passages
@@ -176,7 +176,7 @@ def _read(database: Database, query: Query, page: list[ThreadGroup]) -> list[Thr
     rows = read_documents(database, ids)
     marked = full_text(database).marked(query.terms, ids)
     if any(is_unspaced(term.text) for term in query.terms):
-        marked = _mark_runs(database, query.terms, marked)
+        marked = _mark_runs(database, query.terms, ids, marked)
     # Documents found by identifier or meaning have no highlighted words: their passage is near the beginning.
     marked |= read_openings(database, [row_id for row_id in ids if row_id not in marked], _LOOKED_THROUGH)
     passages = {row_id: best_passage(text) for row_id, text in marked.items() if row_id in rows}

@@ -16,8 +16,11 @@ try:
     entry.run()
 except SystemExit:
     pass
-import inspect, typing_extensions
+import gettext, inspect, msgspec, platform, textwrap, typing_extensions
 assert inspect.isfunction(entry.run) and typing_extensions.Annotated
+assert gettext.gettext("a") == "a" and gettext.ngettext("one", "more", 2) == "more" and gettext.NullTranslations()
+assert platform.system() and platform.machine() == platform.uname().machine
+assert textwrap.dedent("  a") == "a" and isinstance(msgspec.inspect.type_info(int), msgspec.inspect.IntType)
 """
 
 
