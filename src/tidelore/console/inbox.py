@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from typing import ClassVar
 
 from rich.text import Text
@@ -124,7 +125,8 @@ class InboxScreen(ReplyingScreen):
             self.query_one("#behind", VerticalScroll).scroll_home(animate=False)
             self.query_one("#detail", Static).update(_opening(line.record))
         self._previewed = wanted
-        self.run_worker(self._read(*wanted), group="thread", exclusive=True, exit_on_error=False)
+        # Not yet a coroutine: the next key may cancel it before it begins.
+        self.run_worker(partial(self._read, *wanted), group="thread", exclusive=True, exit_on_error=False)
 
     async def _read(self, row: ReadingRow, columns: int) -> None:
         await self.backend.app.clock.sleep(PAUSE_SECONDS)

@@ -196,7 +196,7 @@ class ConsoleScreen(Screen[None]):
 
     def reload_now(self) -> None:
         """Reload this screen even if a reload is running, because that one may have read older data."""
-        self.run_worker(self._reload(), group="again", exclusive=True, exit_on_error=False)
+        self.run_worker(self._reload, group="again", exclusive=True, exit_on_error=False)
 
     async def _reload(self) -> None:
         now_ms = self.backend.now_ms

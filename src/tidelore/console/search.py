@@ -8,6 +8,7 @@ terminal.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import ClassVar
 
 from rich.text import Text
@@ -313,7 +314,7 @@ class SearchScreen(ReplyingScreen):
 
     @on(Input.Changed, "#query")
     def _typed(self, event: Input.Changed) -> None:
-        self.run_worker(self._search(event.value), group="search", exclusive=True, exit_on_error=False)
+        self.run_worker(partial(self._search, event.value), group="search", exclusive=True, exit_on_error=False)
 
     @on(Input.Submitted, "#query")
     def _to_results(self) -> None:
@@ -333,7 +334,7 @@ class SearchScreen(ReplyingScreen):
         elif self._previewed != line.record:
             self.query_one("#behind", VerticalScroll).scroll_home(animate=False)
             self.query_one("#detail", Static).update(result_text(line.record))
-            self.run_worker(self._preview(line.record), group="preview", exclusive=True, exit_on_error=False)
+            self.run_worker(partial(self._preview, line.record), group="preview", exclusive=True, exit_on_error=False)
         self._previewed = None if line is None else line.record
 
     def selected(self) -> ReadingRow | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -14,7 +15,7 @@ from tests.faces.console.stage import Seat, watch
 from tidelore.app.console import ConsoleViews, ReadingRow
 from tidelore.app.wiring import App
 from tidelore.console.backend import BackgroundReader
-from tidelore.console.inbox import _line
+from tidelore.console.inbox import InboxScreen, _line
 from tidelore.console.style import short_names
 
 
@@ -75,6 +76,22 @@ def test_no_key_waits_for_the_store(copy: App) -> None:
             BackgroundReader._answer = ask  # type: ignore[method-assign]
             gate.set()
         await seat.settle()
+
+    watch(copy, look, first="inbox")
+
+
+def test_a_thread_whose_reading_is_cancelled_before_it_begins_leaves_no_warning(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.press("right", "right")
+        screen = seat.console.screen
+        assert isinstance(screen, InboxScreen)
+        for _ in range(2):
+            screen._previewed = None
+            screen.update_detail()
+        await seat.settle()
+        # A coroutine that was never awaited would be reported here.
+        gc.collect()
+        assert "ledger/rounding.py:40" in seat.detail
 
     watch(copy, look, first="inbox")
 
