@@ -195,12 +195,8 @@ class HttpClient:
         self._clean = partial(redact, secrets=(token,) if token else ())
         self._origin = Origin(base_url, self._clean)
         self._headers = HeaderSet(self._origin.host, user_agent, headers, token, auth)
-        self._max_retries, self._backoff_seconds, self._max_bytes = (
-            max_retries,
-            retry_backoff_seconds,
-            max_response_bytes,
-        )
-        self._clock = clock or SystemClock()
+        self._max_retries, self._backoff_seconds = max_retries, retry_backoff_seconds
+        self._max_bytes, self._clock = max_response_bytes, clock or SystemClock()
         self._name, self._on_request, self._roll = name, on_request, roll
         self._failures = failures or FailureRules()
         self._slots = slots or asyncio.Semaphore(max_concurrency)

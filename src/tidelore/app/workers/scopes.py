@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from tidelore.app.feedback_jobs import feedback_jobs, sync_name
-from tidelore.app.service_jobs import DOCUMENTS, SyncJob, Syncing, account_jobs, copy_jobs, usual_interval
+from tidelore.app.service_jobs import DOCUMENTS, Syncing, SyncJob, account_jobs, copy_jobs, usual_interval
 from tidelore.core.config import all_hosts, forge_hosts
 from tidelore.service.jobs import Job, JobResult
 from tidelore.service.schedule import JobSpec, bound_of
