@@ -14,7 +14,7 @@ from tidelore.store.mirror.child_progress import IS_DUE
 from tidelore.store.mirror.kinds import ParentKind
 from tidelore.store.work.action_tokens import OPEN
 from tidelore.store.work.events import OF_ENDED
-from tidelore.store.work.outbox import OutboxRow
+from tidelore.store.work.outbox import OUTBOX_ROWS, OutboxRow
 from tidelore.store.work.runs import UNFINISHED, RunRecord
 
 MOST = 500
@@ -24,7 +24,6 @@ _LATEST = 200
 _ARRIVED = 10
 """The number of delivered answers to keep showing, so that users see that answers are delivered."""
 _RECORDS = f"SELECT {', '.join(RunRecord.__struct_fields__)} FROM sync_runs"
-_ANSWERS = f"SELECT {', '.join(OutboxRow.__struct_fields__)} FROM outbox"
 _ACCOUNTS = f"SELECT {', '.join(AccountRow.__struct_fields__)} FROM accounts"
 
 
@@ -104,8 +103,8 @@ def answers(database: Database) -> list[OutboxRow]:
 
     Also returns, of the latest answers, those that could not be posted and the few that were delivered last.
     """
-    waiting = database.read(f"{_ANSWERS} WHERE {OPEN} ORDER BY id LIMIT :most", {"most": _LATEST})
-    latest = database.read(f"{_ANSWERS} ORDER BY id DESC LIMIT :most", {"most": _LATEST})
+    waiting = database.read(f"{OUTBOX_ROWS} WHERE {OPEN} ORDER BY id LIMIT :most", {"most": _LATEST})
+    latest = database.read(f"{OUTBOX_ROWS} ORDER BY id DESC LIMIT :most", {"most": _LATEST})
     rows = [OutboxRow(*row) for row in waiting]
     ended = [OutboxRow(*row) for row in latest]
     rows += [row for row in ended if row.status == "failed"]

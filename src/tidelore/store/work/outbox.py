@@ -74,7 +74,7 @@ RESOLVE, UNRESOLVE = "resolve", "unresolve"
 _RESOLUTIONS = {RESOLVE: True, UNRESOLVE: False}
 
 _COLUMNS = ", ".join((*OutboxRow.__struct_fields__[:-1], pull_reference("outbox", "scope_number")))
-_ROWS = f"SELECT {_COLUMNS} FROM outbox"
+OUTBOX_ROWS = f"SELECT {_COLUMNS} FROM outbox"
 _FREE = "(claimed_until IS NULL OR claimed_until <= :now)"
 _FREE_OR_OURS = "(claimed_until IS NULL OR claimed_until <= :now OR claim_id = :claim_id)"
 _DUE = "(next_attempt_at IS NULL OR next_attempt_at <= :now)"
@@ -131,7 +131,7 @@ def plan(
         params,
     )
     key = {"repo": repo, "token": token}
-    rows = rows or tx.execute(f"{_ROWS} WHERE repo_full_name = :repo AND token = :token", key)
+    rows = rows or tx.execute(f"{OUTBOX_ROWS} WHERE repo_full_name = :repo AND token = :token", key)
     return OutboxRow(*rows[0])
 
 
@@ -253,12 +253,12 @@ def release(tx: Transaction, outbox_id: int, claim_id: str) -> None:
 
 def get_outbox(tx: Transaction, outbox_id: int) -> OutboxRow:
     """Return one row inside a transaction."""
-    return _only(tx.execute(f"{_ROWS} WHERE id = :id", {"id": outbox_id}), outbox_id)
+    return _only(tx.execute(f"{OUTBOX_ROWS} WHERE id = :id", {"id": outbox_id}), outbox_id)
 
 
 def find_outbox(database: Database, outbox_id: int) -> OutboxRow:
     """Return one row."""
-    return _only(database.read(f"{_ROWS} WHERE id = :id", {"id": outbox_id}), outbox_id)
+    return _only(database.read(f"{OUTBOX_ROWS} WHERE id = :id", {"id": outbox_id}), outbox_id)
 
 
 def list_outbox(
@@ -277,14 +277,14 @@ def list_outbox(
     most = "" if limit is None else " LIMIT :limit"
     if limit is not None:
         params["limit"] = limit
-    return [OutboxRow(*row) for row in database.read(f"{_ROWS} WHERE {where} ORDER BY id{most}", params)]
+    return [OutboxRow(*row) for row in database.read(f"{OUTBOX_ROWS} WHERE {where} ORDER BY id{most}", params)]
 
 
 def resolutions_of(database: Database, project_id: int, comment_id: int) -> list[OutboxRow]:
     """Return the rows that resolve or unresolve the thread of a first comment, the oldest first."""
     found = database.read(
-        f"{_ROWS} WHERE project_id = :project_id AND reply_to = :comment_id AND source {database.among('sources')}"
-        " ORDER BY id",
+        f"{OUTBOX_ROWS} WHERE project_id = :project_id AND reply_to = :comment_id"
+        f" AND source {database.among('sources')} ORDER BY id",
         {"project_id": project_id, "comment_id": comment_id, "sources": database.texts(_RESOLUTIONS)},
     )
     return [OutboxRow(*row) for row in found]
