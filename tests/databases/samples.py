@@ -38,7 +38,7 @@ TABLES = (
     "hook_deliveries", "hook_projects",
 )  # fmt: skip
 
-NUMBERED = frozenset({"changes", "change_counter"})
+NUMBERED = frozenset({"changes", "change_counter", "payload_dictionaries"})
 """Tables that depend on how a copy came about, so that copies of the same content differ in them."""
 
 

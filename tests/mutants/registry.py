@@ -27,6 +27,7 @@ _KILLED = "tests/crash/test_kill_matrix.py::test_a_run_killed_at_a_seam_continue
 _TELLING = "tests/crash/test_kill_documents.py::test_a_sync_killed_at_every_document_and_vector_seam_continues"
 _ACCOUNTS = "tests/properties/test_accounts.py::test_every_remaining_post_is_stored_once_and_unchanged"
 _KILLED_STREAM = "tests/crash/test_stream_killed.py::test_a_stream_killed_repeatedly_loses_and_duplicates_nothing"
+_PAYLOADS = "tests/contract/test_store_payloads.py"
 _TALK = (
     "tests/properties/test_conversations.py::test_a_conversation_is_copied_completely_despite_edits_faults_and_crashes"
 )
@@ -118,6 +119,14 @@ PROMISES = (
     ),
     Promise("silent changes", (_TALK,)),
     Promise("deletion leaves nothing", (_TALK,)),
+    Promise(
+        "payloads can be read",
+        (
+            f"{_PAYLOADS}::test_a_dictionary_that_was_rolled_back_packs_nothing",
+            f"{_PAYLOADS}::test_two_writers_of_one_transaction_use_the_dictionary_that_one_of_them_trained",
+            f"{_PAYLOADS}::test_many_payloads_train_a_dictionary_that_halves_the_next_ones",
+        ),
+    ),
     Promise(
         "documents follow",
         (

@@ -55,7 +55,7 @@ _THREADS = (
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.pass_context
 def file_history_command(ctx: click.Context, /, **wanted: Any) -> Output:
-    """List the merge requests that changed a file, newest first.
+    """List merge requests that changed a file, newest first.
 
     PATH is relative to the root of the repository, or an unambiguous ending such as 'auth/login.ts'. Renames are
     followed in both directions.

@@ -23,7 +23,7 @@ from tidelore.core.errors import EXIT_CODES, Cancelled, TideloreError, UserError
 COMPLETION = "_LORE_COMPLETE"
 COMMANDS = {
     "init": ("tidelore.cli.setup:init_command", "Write a configuration file."),
-    "doctor": ("tidelore.cli.setup:doctor_command", "Check the configuration, the database and every source."),
+    "doctor": ("tidelore.cli.setup:doctor_command", "Check the configuration, database and sources."),
     "sync": ("tidelore.cli.sync:sync_command", "Update the local copy."),
     "ingest": ("tidelore.cli.sync:ingest_command", "Fetch issues or merge requests of the configured projects."),
     "poll": ("tidelore.cli.poll:poll_command", "Poll GitHub, GitLab and Bluesky for updates."),
@@ -32,7 +32,7 @@ COMMANDS = {
         "tidelore.cli.service:service_command",
         "Sync, poll, reply and run handlers on a schedule.",
     ),
-    "worker": ("tidelore.cli.service:worker_command", "Share the work of a PostgreSQL database with other workers."),
+    "worker": ("tidelore.cli.service:worker_command", "Run one of several workers on PostgreSQL."),
     "hooks": (
         "tidelore.cli.service:hooks_command",
         "Install and check webhooks, which announce changes.",
@@ -93,20 +93,20 @@ COMMANDS = {
     ),
     "file-history": (
         "tidelore.cli.activity:file_history_command",
-        "List the merge requests that changed a file, newest first.",
+        "List merge requests that changed a file, newest first.",
     ),
     "why": (
         "tidelore.cli.reading.why:why_command",
         "Show the discussion behind a line of code.",
     ),
-    "status": ("tidelore.cli.status:status_command", "Show the service, its jobs, pending work and recent runs."),
+    "status": ("tidelore.cli.status:status_command", "Show the service, pending work and recent runs."),
     "sync-status": ("tidelore.cli.sync_status:sync_status_command", "Show how far each list has been read."),
     "coverage": (
         "tidelore.cli.reading.coverage:coverage_command",
         "Show how complete the copy is.",
     ),
     "sync-runs": ("tidelore.cli.status:sync_runs_command", "List sync runs, newest first."),
-    "sources": ("tidelore.cli.setup:sources_command", "List the configured hosts and their projects with their ids."),
+    "sources": ("tidelore.cli.setup:sources_command", "List hosts and their projects with their ids."),
     "cursors": ("tidelore.cli.sync_status:cursors_command", "List, show or reset reading positions."),
     "metrics": ("tidelore.cli.status:metrics_command", "Print metrics in the Prometheus text format."),
     "move": ("tidelore.cli.setup:move_command", "Copy the database to a file or to PostgreSQL."),
@@ -127,7 +127,7 @@ COMMANDS = {
     "simulate": ("tidelore_world.demo.simulate:command", "Serve a simulated GitLab, GitHub and Bluesky."),
     "robot-docs": (
         "tidelore.cli.robot_docs:robot_docs_command",
-        "Describe commands, options, errors and exit codes as JSON.",
+        "Describe commands and errors as JSON.",
     ),
     "man": ("tidelore.cli.export.man:man_command", "Print a man page."),
     "completions": ("tidelore.cli.main:completions_command", "Print a shell completion script."),

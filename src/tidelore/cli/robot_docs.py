@@ -320,7 +320,7 @@ _USE = [
 @click.option("--schema", is_flag=True, help="Include the JSON schema of each command's data.")
 @click.pass_context
 def robot_docs_command(ctx: click.Context, /, words: tuple[str, ...], **wanted: bool) -> Output:
-    """Describe commands, options, errors and exit codes as JSON.
+    """Describe commands and errors as JSON.
 
     Without COMMAND, an index of all commands in about 1,500 tokens. COMMAND, such as `count` or `list issues`,
     describes one command or group.

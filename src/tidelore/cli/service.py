@@ -15,7 +15,7 @@ import click
 
 from tidelore.app.hooks.installing import HookChecks, HookInstallations, check_hooks, install_hooks
 from tidelore.app.positions import ServiceSummary, SourcesOverview, dashboard
-from tidelore.app.workers.running import CONCURRENCY, WorkerSummary
+from tidelore.app.workers.summary import CONCURRENCY, WorkerSummary
 from tidelore.cli.command import Invocation, LoreCommand, LoreGroup, global_options, invocation_of
 from tidelore.cli.output.render import Output, plural
 from tidelore.cli.output.table import table
@@ -89,7 +89,7 @@ def service_command(ctx: click.Context, once: bool, seconds: float | None, force
 )
 @click.pass_context
 def worker_command(ctx: click.Context, concurrency: int, once: bool, seconds: float | None) -> Output:  # noqa: FBT001
-    """Share the work of a PostgreSQL database with other workers.
+    """Run one of several workers on PostgreSQL.
 
     Start any number of workers, on any number of machines, with the same configuration and database. Every project is
     synced by one worker at a time, and what a killed worker left is taken over. All workers together keep to one rate

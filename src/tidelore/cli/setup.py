@@ -142,7 +142,7 @@ def _write(path: Path, content: bytes) -> None:
 @click.option("--offline", is_flag=True, help="Skip checks that need the network.")
 @click.pass_context
 def doctor_command(ctx: click.Context, offline: bool) -> Output:  # noqa: FBT001
-    """Check the configuration, the database and every source.
+    """Check the configuration, database and sources.
 
     Prints a remedy for each problem. The exit code is that of the first problem.
     """
@@ -166,7 +166,7 @@ def doctor_command(ctx: click.Context, offline: bool) -> Output:  # noqa: FBT001
 )
 @click.pass_context
 def sources_command(ctx: click.Context) -> Output | None:
-    """List the configured hosts and their projects with their ids.
+    """List hosts and their projects with their ids.
 
     The id is stored when a project is first read. `lore sources accept SOURCE PATH` accepts another repository under a
     known name.

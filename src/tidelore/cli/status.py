@@ -52,7 +52,7 @@ _CLEAR = "\x1b[H\x1b[J"
 @click.option("--runs", type=click.IntRange(0, 1000), default=5, show_default=True, help="Number of runs to show.")
 @click.pass_context
 def status_command(ctx: click.Context, watch: bool, every: float, runs: int) -> Output:  # noqa: FBT001
-    """Show the service, its jobs, pending work and recent runs.
+    """Show the service, pending work and recent runs.
 
     Reads the local database only.
     """

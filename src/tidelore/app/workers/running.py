@@ -11,12 +11,12 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.app.answers import means
+from tidelore.app.workers.summary import CONCURRENCY, WorkerSummary
 from tidelore.core.errors import ConfigError, LeaseLost, LockHeld, PartialSuccess, StorageFailed, TideloreError
 from tidelore.core.process import ProcessIdentity
 from tidelore.engine.lease import Lease
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 COMMAND = "lore worker"
-CONCURRENCY = 4
 REFRESH_SECONDS = 30.0
 """How often a worker looks for new projects of groups."""
 BEAT_SECONDS = 15.0
@@ -46,15 +45,6 @@ class WorkRequest(Struct, frozen=True):
     concurrency: int = CONCURRENCY
     once: bool = False
     seconds: float | None = None
-
-
-class WorkerSummary(Struct, kw_only=True):
-    """What a worker did."""
-
-    worker: Annotated[str, means("name of the worker: machine and process")]
-    seconds: Annotated[float, means("how long it ran")]
-    ended: Annotated[int, means("turns of scopes that ended")]
-    failing: Annotated[list[str], means("scopes whose last turn in this worker failed")]
 
 
 class WorkerReport(Struct):
