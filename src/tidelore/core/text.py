@@ -35,6 +35,8 @@ _MARKER = late_pattern(r"\s*(?:(?:[-*+]|\d{1,9}[.)])\s+|(?:>\s?)+)*")
 _FENCE = late_pattern(r"\s*(?:>\s?)*(`{3,}|~{3,})")
 _KEPT = late_pattern(r" {4}(?![-*+]\s|\d+[.)]\s)|\s*\|")
 _OWN_MARK = late_pattern(r"\s*<!-- lore-action:[0-9a-f]{64} -->")
+_ONE_CELL_EACH = late_pattern("[ -~\xa1-\xac\xae-\u02ff\u2013\u2014\u2018-\u2022\u2026]*")
+"""Latin letters and usual punctuation, such as the ellipsis of a cut line."""
 _NARROWEST = 20
 
 
@@ -117,9 +119,9 @@ def shorten_start(text: str, columns: int) -> str:
 
 def width(text: str) -> int:
     """Return how many terminal cells a line takes: wide characters and emoji take two, combining marks none."""
-    if text.isascii():
+    if text.isascii() or _ONE_CELL_EACH.fullmatch(text):
         return len(text)
-    # Imported here: most lines are ASCII, and an offline read should not load parts of rich for them.
+    # Imported here: most lines need it not, and an offline read should not load parts of rich for them.
     from rich.cells import cell_len
 
     return cell_len(text)

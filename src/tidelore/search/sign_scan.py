@@ -6,7 +6,9 @@ with the query are then compared by their numbers, as in `vector_index`; fewer o
 
 from __future__ import annotations
 
+import re
 import struct
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from operator import mul
 
@@ -74,7 +76,8 @@ class SignScan:
         most = _threshold(differing, REFINED)
         large = [_packed_bits(_is_large(vector, share)) for share in LARGE]
         weighed: list[tuple[int, int]] = []
-        for place in [place for place, steps in enumerate(differing) if steps <= most]:
+        # A pattern finds the few small numbers among many much faster than a loop.
+        for place in [found.start() for found in re.finditer(rb"[\x00-\x%02x]" % most, differing)]:
             differs = int.from_bytes(table.signs[place * width : (place + 1) * width]) ^ asked
             extra = (differs & large[0]).bit_count() + 2 * (differs & large[1]).bit_count()
             weighed.append((differing[place] + extra, place))
@@ -148,9 +151,8 @@ def _differing_signs(table: SignTable, asked: int, width: int, chosen: frozenset
 
 def _threshold(differing: bytes, count: int) -> int:
     """Return up to how many differing signs a vector is chosen: `count` vectors and those that tie, or all but _FAR."""
-    reached = 0
-    for steps in range(_FAR):
-        reached += differing.count(steps)
-        if reached >= count:
-            return steps
-    return _FAR - 1
+    return bisect_left(range(_FAR - 1), count, key=lambda steps: len(differing) - len(_larger(differing, steps)))
+
+
+def _larger(numbers: bytes, least: int) -> bytes:
+    return numbers.translate(None, bytes(range(least + 1)))

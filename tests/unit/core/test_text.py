@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 
 from tidelore.app.showing import ChangedFile, NotePosition
 from tidelore.cli.output.conversations import describe_duration, describe_file
@@ -121,3 +122,9 @@ def test_wide_characters_take_two_columns() -> None:
     assert shorten("港湾の船", 5) == "港湾…"
     assert shorten("short", 5) == "short"
     assert one_line(" two\n words\t") == "two words"
+
+
+def test_characters_have_the_width_that_rich_gives_them() -> None:
+    characters = [chr(code) for code in range(0x20, 0x3000) if not 0x7F <= code < 0xA0]
+    assert [one for one in characters if width(one) != cell_len(one)] == []
+    assert width("a cut line…") == 11
