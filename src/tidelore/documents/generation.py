@@ -32,7 +32,8 @@ from tidelore.store.mirror.documents import (
 from tidelore.store.reading.documents import FAMILIES, read_parents, read_posts, read_threads, read_topics
 from tidelore.store.work.session import DOCUMENTS_LEASE, Session, Workshop, acquire_lease, wait_for_lease
 
-BATCH = 200
+BATCH = 100
+"""Documents in one transaction: with 200, merges of the full-text index made some of them take 255 ms."""
 WAIT_SECONDS = 10.0
 """How long a sync of one project waits for another process that generates documents."""
 
