@@ -31,6 +31,7 @@ from benchmarks import (
     search,
     surgical,
     web,
+    workers,
 )
 from benchmarks.findings import Finding, save, table
 from benchmarks.scale import FULL, QUICK, Scale
@@ -56,6 +57,7 @@ BENCHMARKS: dict[str, Callable[[Scale], Iterator[Finding]]] = {
     "search": search.run,
     "surgical": surgical.run,
     "web": web.run,
+    "workers": workers.run,
     "agents": agents.run,
 }
 

@@ -12,7 +12,8 @@ from tidelore.store.database.port import Database
 
 SCHEMA = "lore_queue"
 _LOCK = "SELECT pg_advisory_xact_lock(5499822512)"
-_VERSION = f"SELECT obj_description(to_regnamespace('{SCHEMA}'), 'pg_namespace')"
+# By the table and not by `to_regnamespace`, which remembers what it found before the lock was waited for.
+_VERSION = f"SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = '{SCHEMA}'"
 
 
 class QueueStatus(Struct, frozen=True):
@@ -24,11 +25,11 @@ class QueueStatus(Struct, frozen=True):
 
 def create_queue(database: Database, version: str, sql: str) -> bool:
     """Create the tables of the queue, and replace those of another version; return whether something was done."""
-    if database.read(_VERSION)[0][0] == version:
+    if database.read(_VERSION) == [(version,)]:
         return False
     with database.transaction() as tx:
         tx.execute(_LOCK)
-        if tx.execute(_VERSION)[0][0] == version:
+        if tx.execute(_VERSION) == [(version,)]:
             return False
         tx.execute(f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE")
         tx.execute(f"CREATE SCHEMA {SCHEMA}")
