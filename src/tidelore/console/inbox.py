@@ -125,8 +125,7 @@ class InboxScreen(ReplyingScreen):
             self.query_one("#behind", VerticalScroll).scroll_home(animate=False)
             self.query_one("#detail", Static).update(_opening(line.record))
         self._previewed = wanted
-        # Not yet a coroutine: the next key may cancel it before it begins.
-        self.run_worker(partial(self._read, *wanted), group="thread", exclusive=True, exit_on_error=False)
+        self.run_newest(partial(self._read, *wanted), "thread")
 
     async def _read(self, row: ReadingRow, columns: int) -> None:
         await self.backend.app.clock.sleep(PAUSE_SECONDS)

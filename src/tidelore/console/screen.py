@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.text import Text
 from textual import on
@@ -28,6 +28,9 @@ from tidelore.console.backend import Backend
 from tidelore.console.style import clean_text, duration, timestamp
 from tidelore.console.table import RowTable, TableRow
 from tidelore.core.errors import TideloreError
+
+if TYPE_CHECKING:
+    from textual.worker import WorkType
 
 logger = logging.getLogger(__name__)
 
@@ -196,7 +199,14 @@ class ConsoleScreen(Screen[None]):
 
     def reload_now(self) -> None:
         """Reload this screen even if a reload is running, because that one may have read older data."""
-        self.run_worker(self._reload, group="again", exclusive=True, exit_on_error=False)
+        self.run_newest(self._reload, "again")
+
+    def run_newest(self, work: Callable[[], Coroutine[Any, Any, None]], group: str) -> None:
+        """Run work in the background and cancel what runs in its group.
+
+        `work` is not yet a coroutine, because it may be cancelled before it begins.
+        """
+        self.run_worker(cast("WorkType[None]", work), group=group, exclusive=True, exit_on_error=False)
 
     async def _reload(self) -> None:
         now_ms = self.backend.now_ms
