@@ -134,8 +134,10 @@ class Intake(Generic[R]):
         gone: Sequence[RemoteId] = (),
     ) -> None:
         """Commit the new items of a page together with the cursor that covers it."""
-        self._store(page, cursor, gaps, released, gone)
-        self._count()
+        try:
+            self._store(page, cursor, gaps, released, gone)
+        finally:
+            self._count()
 
     def begin(
         self, page: Page[R], cursor: Cursor, gaps: Sequence[Gap] | None = None, released: Sequence[str] = ()
@@ -182,9 +184,6 @@ class Intake(Generic[R]):
         """Commit a page, in any thread; it is counted in the thread of the walk."""
         stored = self.store.stored([item.version.id for item in page.items]) if page.items else {}
         found = sort_out(page.items, stored, cursor.horizon)
-        self.seam(Seam.BEFORE_COMMIT)
-        self.store.commit(Batch([*found.created, *found.changed], cursor, page.rejected, gaps, released, gone))
-        self.seam(Seam.AFTER_COMMIT)
 
         def count() -> None:
             self.server_at = page.server_at or self.server_at
@@ -202,7 +201,11 @@ class Intake(Generic[R]):
             if self._on_page is not None:
                 self._on_page(tally)
 
+        self.seam(Seam.BEFORE_COMMIT)
+        self.store.commit(Batch([*found.created, *found.changed], cursor, page.rejected, gaps, released, gone))
+        # Before anything else can fail: what is committed counts.
         self._uncounted = count
+        self.seam(Seam.AFTER_COMMIT)
 
 
 async def retry_quarantined(lister: Lister[R], intake: Intake[R]) -> None:

@@ -81,3 +81,16 @@ def test_progress_is_reported_after_the_page_was_committed() -> None:
     intake = Intake(store, lambda: NOW, on_page=lambda tally: told.append((tally.pages, len(store.batches))))
     intake.take(Page([item(1, 100)]), Cursor())
     assert told == [(1, 1)]
+
+
+def test_a_committed_page_counts_although_the_run_fails_right_after_the_commit() -> None:
+    store = PlainScopeStore()
+
+    def fail(seam: Seam) -> None:
+        if seam is Seam.AFTER_COMMIT:
+            raise OSError
+
+    intake = Intake(store, lambda: NOW, fail)
+    with pytest.raises(OSError):
+        intake.take(Page([item(1, 100)]), Cursor())
+    assert (intake.tally.created, len(store.batches)) == (1, 1)
