@@ -13,6 +13,8 @@ ALTER TABLE documents ADD COLUMN search_vector tsvector GENERATED ALWAYS AS (
     || setweight(to_tsvector('english', without_accents(content)), 'C')
     || setweight(to_tsvector('simple', participants), 'D')
 ) STORED;
+-- Keeps rows of up to 8 KB as they are: unpacking the words of each document would take most of the time of a search.
+ALTER TABLE documents SET (toast_tuple_target = 8160);
 -- Without a list of pending entries, which every search and every removal of words would read from end to end.
 CREATE INDEX idx_documents_search ON documents USING gin (search_vector) WITH (fastupdate = off);
 
