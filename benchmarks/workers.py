@@ -62,7 +62,8 @@ def run(scale: Scale) -> Iterator[Finding]:
     projects = 200 if scale.items > _QUICK_ITEMS else 40
     with running_server() as postgres:
         rounds = {workers: _mirror(postgres, projects, workers) for workers in CROWDS}
-        limited = _mirror(postgres, projects, 2, share_of_limit=0.7)
+        # Not enough for all of them in one minute.
+        limited = _mirror(postgres, projects, 2, limit=int(rounds[1].requests * 0.7))
     alone = rounds[1]
     for workers, found in rounds.items():
         rate = projects / found.seconds
@@ -77,14 +78,12 @@ def run(scale: Scale) -> Iterator[Finding]:
     yield Finding("workers", "requests beyond a limit that 2 workers share", limited.refused, "", 0)
 
 
-def _mirror(postgres: PostgresServer, projects: int, workers: int, share_of_limit: float | None = None) -> Round:
+def _mirror(postgres: PostgresServer, projects: int, workers: int, limit: int | None = None) -> Round:
     """Let some workers make a first mirror of all projects, in an empty database."""
     world, names = _world(projects)
     times: list[float] = []
     world.before_request.append(lambda *_: times.append(time.monotonic()))
-    if share_of_limit is not None:
-        # About five requests a project, so this many a minute are not enough for all of them.
-        world.gitlab.rate_limit = int(projects * 5 * share_of_limit)
+    world.gitlab.rate_limit = limit
     with (
         server.serve(world, latency_seconds=LATENCY_SECONDS) as served,
         tempfile.TemporaryDirectory() as folder,
@@ -94,7 +93,7 @@ def _mirror(postgres: PostgresServer, projects: int, workers: int, share_of_limi
         config = Path(folder) / "config.toml"
         config.write_text(_CONFIG.format(url=served.url, projects=", ".join(f'"{name}"' for name in names)))
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        _work(config, address, workers, wanted=projects if share_of_limit is not None else 0)
+        _work(config, address, workers, wanted=projects if limit is not None else 0)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         rows = _count(address)
     spent = (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)

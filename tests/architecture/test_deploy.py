@@ -41,8 +41,8 @@ def instructions() -> list[tuple[str, str]]:
     return [(word, rest) for word, _, rest in (line.partition(" ") for line in lines)]
 
 
-def compose() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
+def compose(file: str = "compose.yaml") -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((DEPLOY / file).read_text(encoding="utf-8"))
     return found
 
 
@@ -77,7 +77,7 @@ def dashboard_problems(dashboard: dict[str, Any], metrics: tuple[Metric, ...]) -
 
 def test_every_unit_starts_a_command_that_parses_and_stops_in_time() -> None:
     units = sorted(path.name for path in DEPLOY.glob("*.service"))
-    assert units == ["lore-round.service", "lore-web.service", "lore.service"]
+    assert units == ["lore-round.service", "lore-web.service", "lore-worker@.service", "lore.service"]
     for name in units:
         started = unit(name)["Service"]["ExecStart"]
         assert explain_failure(started.replace("%h/.local/bin/", "")) is None, (name, started)
@@ -167,7 +167,7 @@ def test_the_container_installs_existing_extras_and_runs_a_command_that_parses()
     (install,) = [rest for word, rest in found if word == "RUN" and "pip install" in rest]
     extras = re.findall(r"\.\[([\w,-]+)\]", install)[0].split(",")
     assert set(extras) <= set(EXTRAS)
-    assert {"postgres", "web"} <= set(extras), "compose.yaml needs both"
+    assert {"postgres", "web", "worker"} <= set(extras), "the compose files need them"
     last = dict(found)
     assert explain_failure(shlex.join(json.loads(last["ENTRYPOINT"]) + json.loads(last["CMD"]))) is None
     assert last["USER"] != "root"
@@ -188,6 +188,19 @@ def test_the_compose_file_runs_commands_that_parse_with_settings_that_exist() ->
     assert "--token" in services["web"]["command"], "others reach its address inside the network"
     assert TOKEN_VARIABLE in (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
     assert set(compose()["volumes"]) == {volume.partition(":")[0] for volume in services["db"]["volumes"]}
+
+
+def test_the_compose_file_of_workers_differs_in_its_workers_only() -> None:
+    services, usual = compose("compose-workers.yaml")["services"], compose()["services"]
+    assert set(services) == {"db", "worker", "web"}
+    assert services["db"] == usual["db"]
+    assert {key: services["web"][key] for key in ("command", "ports")} == {
+        key: usual["web"][key] for key in ("command", "ports")
+    }
+    worker = services["worker"]
+    assert explain_failure(shlex.join(["lore", *worker["command"]])) is None
+    assert [variable for variable in worker["environment"] if not is_setting(variable)] == []
+    assert "ports" not in worker, "several of them share one machine"
 
 
 def test_the_dashboard_shows_exactly_the_metrics_of_the_service() -> None:

@@ -152,6 +152,49 @@ TAKEOVER = (
     ),
 )
 
+WORKERS = "scopes of workers"
+TURNS = "tests/contract/test_worker_turns.py"
+
+WORKING = (
+    Mutant(
+        name="killed-worker-keeps-its-scope",
+        invariant=WORKERS,
+        file="service/turns.py",
+        before="            due = (row.started_at or now_ms) if gone else None\n",
+        after="            due = None\n",
+        test=f"{TURNS}"
+        "::test_the_scope_of_a_silent_worker_is_due_when_its_lease_is_stale_and_its_late_end_is_not_stored[sqlite]",
+        why="What a killed worker was reading would never be read again.",
+    ),
+    Mutant(
+        name="every-hint-a-turn",
+        invariant=WORKERS,
+        file="service/turns.py",
+        before="(row.due_at is None or row.due_at > now_ms)):\n",
+        after="row.due_at is None):\n",
+        test=f"{TURNS}::test_a_hint_for_a_scope_that_is_not_due_any_more_does_nothing[sqlite]",
+        why="A job that is delivered twice would read its project twice.",
+    ),
+    Mutant(
+        name="woken-scope-forgotten",
+        invariant=WORKERS,
+        file="service/turns.py",
+        before="                schedule.wake(name, now)\n",
+        after="                pass\n",
+        test=f"{TURNS}::test_a_scope_woken_while_it_runs_is_due_again_at_its_end[sqlite]",
+        why="Documents marked while others are generated would wait for the next interval.",
+    ),
+    Mutant(
+        name="dead-source-asked-by-every-scope",
+        invariant=WORKERS,
+        file="service/turns.py",
+        before='            if ending.blame == "source" and new.due_at is not None:\n',
+        after='            if ending.blame == "source" and new.due_at is None:\n',
+        test=f"{TURNS}::test_other_scopes_of_a_source_that_does_not_respond_wait_with_it[sqlite]",
+        why="Each of a thousand projects would find out alone that the host is down.",
+    ),
+)
+
 SHARED_LIMIT = "one rate limit for all workers"
 GRANTS = "tests/unit/http/test_grants.py"
 
@@ -326,4 +369,4 @@ ALLOWANCE = (
     ),
 )
 
-MUTANTS = (*FENCE, *TAKEOVER, *GRANTING, *LEDGER, *CORRUPTION, *FOREIGN, *ALLOWANCE)
+MUTANTS = (*FENCE, *TAKEOVER, *GRANTING, *WORKING, *LEDGER, *CORRUPTION, *FOREIGN, *ALLOWANCE)

@@ -101,6 +101,15 @@ PROMISES = (
         guarding.SHARED_LIMIT,
         (f"{guarding.GRANTS}::test_clients_of_several_processes_together_send_no_more_than_the_limit",),
     ),
+    Promise(
+        guarding.WORKERS,
+        (
+            "tests/situations/service/test_workers.py::test_three_workers_send_the_requests_of_one_and_make_the_same_copy",
+            "tests/situations/service/test_workers.py::test_the_scope_of_a_killed_worker_is_taken_over",
+            "tests/situations/service/test_workers.py::test_workers_that_come_and_go_answer_each_command_once_and_keep_the_copy_true",
+            f"{guarding.TURNS}::test_a_scope_that_another_worker_runs_is_left_to_it",
+        ),
+    ),
     Promise("ledger transitions"),
     Promise(
         "cursor corruption",

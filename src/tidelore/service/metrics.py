@@ -22,6 +22,7 @@ from tidelore.store.database.port import Database
 from tidelore.store.reading.totals import Totals, read_totals
 from tidelore.store.work.hooks import MISSED, RECEIVED
 from tidelore.store.work.service_records import JobRow
+from tidelore.store.work.worker_queue import QueueStatus
 
 UP = "lore_service_up"
 HEALTHY = "lore_source_healthy"
@@ -144,10 +145,9 @@ def collect(status: ServiceStatus, totals: Totals, now_ms: int) -> list[Sample]:
 def _of_workers(status: ServiceStatus) -> list[Sample]:
     samples = [Sample(WORKERS, {}, len(status.workers)), Sample(LATE, {}, status.late_seconds or 0.0)]
     samples += [Sample(WORKER_SCOPES, {"worker": f"{one.host} {one.pid}"}, len(one.holds)) for one in status.workers]
-    if status.queue is not None:
-        counts = {"waiting": status.queue.waiting, "running": status.queue.running}
-        samples += [Sample(QUEUE, {"state": state}, count) for state, count in counts.items()]
-    return samples
+    queue = status.queue or QueueStatus()
+    counts = {"waiting": queue.waiting, "running": queue.running}
+    return samples + [Sample(QUEUE, {"state": state}, count) for state, count in counts.items()]
 
 
 def _of_job(job: JobRow, since_ms: int, now_ms: int) -> Iterable[Sample]:
