@@ -46,11 +46,16 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 
 class Cost(Struct, frozen=True):
-    """What a first mirror takes: by the clock, of our processor time, and of the server's."""
+    """What a first mirror takes: by the clock, and in processor time of this process, the server and the forge."""
 
     seconds: float
     ours: float
     server: float
+    forge: float
+
+    @property
+    def processor(self) -> float:
+        return self.ours + self.server + self.forge
 
 
 def run(scale: Scale) -> Iterator[Finding]:
@@ -79,13 +84,22 @@ def _compare_mirrors(server: PostgresServer, scale: Scale) -> Iterator[Finding]:
     server_time = median(one.server for one in costs["PostgreSQL"])
     yield Finding("postgres", "the same: processor time of the PostgreSQL server", server_time, "s")
     ratio = median(one.seconds for one in costs["PostgreSQL"]) / median(one.seconds for one in costs["SQLite"])
-    yield Finding("postgres", "first mirror, PostgreSQL / SQLite", ratio, "x", MIRROR_BOUND)
+    yield Finding("postgres", "first mirror by the clock, PostgreSQL / SQLite", ratio, "x", MIRROR_BOUND)
+    ratio = median(one.processor for one in costs["PostgreSQL"]) / median(one.processor for one in costs["SQLite"])
+    title = "the same in processor time, with that of the simulated forge"
+    yield Finding("postgres", title, ratio, "x", MIRROR_BOUND)
 
 
 def _mirror(server: PostgresServer, url: str, address: str) -> Cost:
-    ours, theirs = process_time(), server_time(server)
+    ours, theirs, forge = process_time(), server_time(server), _forge_time(server)
     seconds = timed(lambda: _mirror_with_documents(url, address))
-    return Cost(seconds, process_time() - ours, server_time(server) - theirs)
+    return Cost(seconds, process_time() - ours, server_time(server) - theirs, _forge_time(server) - forge)
+
+
+def _forge_time(server: PostgresServer) -> float:
+    """Return the processor time of the other process that this one started: the simulated forge."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return sum(clock_gettime(_clock_of(int(pid))) for pid in children if int(pid) != server.pids()[0])
 
 
 def _mirror_with_documents(url: str, address: str) -> None:

@@ -26,7 +26,7 @@ SETTLING = (
         invariant="settling",
         file="store/mirror/child_progress.py",
         before="""{'synced_for = :version, ' if settled else ''}""",
-        after="""{'synced_for = :version, ' if now_ms - parent.updated_at >= 75_000 else ''}""",
+        after="""{'synced_for = :version, ' if now_ms - parents[0].updated_at >= 75_000 else ''}""",
         test=f"{_SILENT_MINUTE}[ahead]",
         why="A machine whose clock runs ahead takes every parent for settled.",
     ),

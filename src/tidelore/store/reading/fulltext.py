@@ -502,8 +502,8 @@ _HEADLINE = f'StartSel="{OPENING}", StopSel="{CLOSING}", HighlightAll=true'
 _LEAST = 1e-6
 
 
-_COUNTED = 5_000
-"""Up to this many documents with a word are counted; more are estimated."""
+_COUNTED = 500
+"""Up to this many documents with a word are counted, which reads the page of each; more are estimated."""
 _MOST_TOGETHER = 10_000
 """How many documents with several words are counted: more than any gate has room for."""
 _ABOUT_ALL = (
@@ -519,16 +519,16 @@ class PostgresFullText:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def count(self, term: Term, most: int) -> int:
-        bound, most = _Bound(), max(most, _COUNTED)
-        # In the order of pages: if the first pages already contain `most`, the others are assumed to be like them.
+    def count(self, term: Term, most: int) -> int:  # noqa: ARG002
+        bound = _Bound()
+        # In the order of pages: if the first pages already contain so many, the others are assumed to be like them.
         ((found, last, pages),) = self._database.read(
             "SELECT COUNT(*), MAX((CAST(CAST(place AS TEXT) AS point))[0]), pg_relation_size('documents') / 8192 FROM"
             f" (SELECT d.ctid AS place FROM documents d WHERE d.search_vector @@ ({bound.query(term)}) LIMIT :most)"
             " AS found",
-            {**bound.params, "most": most},
+            {**bound.params, "most": _COUNTED},
         )
-        return int(found) if found < most else round(found * max(pages / (last + 1), 1.0))
+        return int(found) if found < _COUNTED else round(found * max(pages / (last + 1), 1.0))
 
     def has(self, term: Term) -> bool:
         bound = _Bound()
