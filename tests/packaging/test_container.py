@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.architecture.test_deploy import containerfile_problems, instructions
 
 import tidelore
 
@@ -27,10 +28,12 @@ def find_engine() -> str | None:
 
 
 @pytest.mark.deep
-def test_the_image_is_built_and_runs_as_an_unprivileged_user() -> None:
+def test_the_image_is_built_and_runs_as_an_unprivileged_user_or_its_file_is_sound() -> None:
     engine = find_engine()
     if engine is None:
-        pytest.skip("no container engine answers on this machine")
+        # Nothing here can build it: at least its text must be sound.
+        assert containerfile_problems(instructions()) == []
+        return
     built = subprocess.run(
         [engine, "build", "--tag", IMAGE, "--file", "deploy/Containerfile", "."],
         cwd=ROOT,
