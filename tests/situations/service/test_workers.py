@@ -44,6 +44,11 @@ def work_once(post: Station, workers: int) -> None:
     assert sum(json.loads(out)["data"]["ended"] for out, _ in ended) >= len(PROJECTS) + 1
 
 
+def registered(post: Station) -> set[int]:
+    """Return the processes of the workers that have begun."""
+    return {pid for (pid,) in post.rows("SELECT holder_pid FROM leases WHERE name LIKE 'worker %'")}
+
+
 def test_a_worker_is_refused_on_sqlite_and_names_the_service(post: Station) -> None:
     post.lab()
     post.write()
@@ -104,6 +109,8 @@ def test_workers_that_come_and_go_answer_each_command_once_and_keep_the_copy_tru
         crowd[0].send_signal(signal.SIGKILL if count % 2 else signal.SIGTERM)
         crowd[0].communicate(timeout=30)
         crowd = [crowd[1], placed.spawn("worker", "--concurrency", "4")]
+    # A process that has just been started is ended by a signal without a word.
+    wait_until(lambda: {worker.pid for worker in crowd} <= registered(placed), crowd[1])
     for worker in crowd:
         code, _, err, _ = end(worker)
         assert code == 0, err
