@@ -39,6 +39,15 @@ MUTANTS: tuple[Mutant, ...] = (
         why="Lists that always fail would take the time of all others in every slice.",
     ),
     Mutant(
+        name="short-slices-never-reach-the-feeds",
+        invariant=SLICES,
+        file="sync/ingest.py",
+        before="sorted(group[:ready], key=lambda one: turns[one.key])",
+        after="group[:ready]",
+        test="tests/situations/github/test_slices.py::test_runs_with_fewer_requests_than_lists_read_every_list_in_turn",
+        why="Runs with fewer requests than a repository has lists would never read its comments.",
+    ),
+    Mutant(
         name="lists-take-the-childrens-part",
         invariant=SLICES,
         file="sync/lists.py",

@@ -166,9 +166,7 @@ async def poll(
         cycle = PollCycle(session, source, request, report, on_progress, roll)
         await cycle.run()
         session.run.set_phase("scrub")
-        budget = request.scrub_budget
-        if budget is None:
-            budget = scrub_budget(count.total, shop.config.sync.scrub_share)
+        budget = scrub_budget(request.scrub_budget, count.total, shop.config.sync.scrub_share)
         if request.verify:
             report.verified = await verify_accounts_fully(cycle.reader, chosen_accounts(shop, request))
         elif not report.outages:

@@ -2,7 +2,7 @@
 
 A list that fails is reported and does not stop the others; a source that refuses all requests, or does not respond
 several times in a row, gets no more requests in this run. Local errors (integrity, storage, a lost lease) stop the run.
-A list that had no turn in a time slice comes first in the next one.
+A list that had no turn in a slice of time or requests comes first in the next one.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from tidelore.core.concurrency import gather
 from tidelore.core.errors import RemoteError
 from tidelore.core.model import Scope
 from tidelore.core.progress import OnProgress
+from tidelore.engine.window import is_open
 from tidelore.http.limits import SourceOutages
 from tidelore.sources.ports import TOPICS
-from tidelore.store.mirror.cursors import load_cursor
+from tidelore.store.mirror.cursors import load_cursor, load_gaps
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.session import Session
 from tidelore.sync.followed import FollowedReading
@@ -33,7 +34,7 @@ from tidelore.sync.lists import (
     topic_writer,
     why_unavailable,
 )
-from tidelore.sync.projects import ListTarget, reason_to_skip, resolve_project
+from tidelore.sync.projects import ListTarget, find_chosen, reason_to_skip, resolve_project
 from tidelore.sync.report import RunConsumer, ScopeKey, ScopeReport
 
 
@@ -63,13 +64,18 @@ async def ingest(
     on_progress: OnProgress,
     is_over: IsOver = never,
     consumer: RunConsumer | None = None,
+    by_turn: bool = False,
 ) -> list[ScopeReport]:
     """Read every target to its end, or until the time is up; return reports in the order of the targets.
 
     The lists of one project are read side by side, unless its source has feeds: then each needs those before it.
+    With `by_turn`, the targets are in the order of their turns.
     """
     work = _Ingestion(session, full, on_progress, is_over, consumer)
     groups = in_groups(targets)
+    if by_turn and not full:
+        turns = {target.key: turn for turn, target in enumerate(targets)}
+        groups = [_resumed(session, group, turns) for group in groups]
     found = await gather(work.in_order(group) for group in groups)
     by_key = {
         target.key: report
@@ -97,11 +103,13 @@ class _Ingestion(Struct):
         if group[0].followed:
             return await self._read_followed(group)
         reports: list[ScopeReport] = []
-        for target in group:
+        for place, target in enumerate(group):
             report = ScopeReport(target.source.name, target.surface, target.configured, target.configured)
             # An item whose parent is not stored yet would be fetched with its parent, one request each. Topics need
             # no other list, only a project that can be read.
-            needed = [] if target.is_topics and any(before.home is not None for before in reports) else reports
+            is_free = target.is_topics and any(before.home is not None for before in reports)
+            earlier = zip(group[:place], reports, strict=True)
+            needed = [] if is_free else [before for other, before in earlier if _rank(other) < _rank(target)]
             report.error = next((before.error for before in needed if before.error is not None), None)
             report.list_left = report.error is None and any(before.list_left for before in needed)
             if report.error is None and not report.list_left:
@@ -193,7 +201,33 @@ def in_groups(targets: Sequence[ListTarget]) -> list[list[ListTarget]]:
     for target in targets:
         apart = "" if target.source.feeds else target.resource
         groups.setdefault((target.source.name, target.configured, apart), []).append(target)
-    for group in groups.values():
-        order = [*group[0].source.resources, *group[0].source.feeds, TOPICS]
-        group.sort(key=lambda target: order.index(target.resource) if target.resource in order else 0)
-    return list(groups.values())
+    return [sorted(group, key=_rank) for group in groups.values()]
+
+
+def _rank(target: ListTarget) -> int:
+    """Return the place of a list among those of its project: each needs those before it."""
+    order = [*target.source.resources, *target.source.feeds, TOPICS]
+    return order.index(target.resource) if target.resource in order else 0
+
+
+def _resumed(session: Session, group: Sequence[ListTarget], turns: Mapping[ScopeKey, int]) -> list[ListTarget]:
+    """Return the lists of a project by turn, except that a list not read to its end comes before those that need it.
+
+    Otherwise runs with fewer requests than a project has lists would never reach the last ones.
+    """
+    ready = next((place + 1 for place, one in enumerate(group) if not _is_finished(session, one)), len(group))
+    return [*sorted(group[:ready], key=lambda one: turns[one.key]), *group[ready:]]
+
+
+def _is_finished(session: Session, target: ListTarget) -> bool:
+    """Return whether the last walk over a list came to its end."""
+    database = session.shop.database
+    project = find_chosen(database, target.source.name, target.configured, target.listed)
+    if project is None or target.followed:
+        return False
+    scope = Scope(target.source.name, target.surface, str(project.remote_id), project.id, project.path)
+    cursor = load_cursor(database, scope)
+    window, mark = cursor.window, cursor.watermark
+    # A window from before the watermark was kept from a walk that is over.
+    is_between = window is not None and (is_open(window) or mark is None or window.instant >= mark.at)
+    return cursor.complete and not is_between and not load_gaps(database, scope)

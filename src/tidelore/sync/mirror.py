@@ -74,6 +74,10 @@ class MirrorRequest(Struct, frozen=True):
     allowance: RequestAllowance | None = None
     lease: str = LEASE
 
+    @property
+    def is_limited(self) -> bool:
+        return self.seconds is not None or self.allowance is not None
+
 
 Embed = Callable[[EmbedReport, OnProgress], Awaitable[None]]
 
@@ -186,7 +190,7 @@ async def _read(
 ) -> Sequence[ListTarget]:
     """Run the stages that make requests to the forge; return the lists in the order in which they were read."""
     shop = session.shop
-    if request.seconds is not None or request.allowance is not None:
+    if request.is_limited:
         targets = in_turn(targets, request.turns, last_polled(shop.database, {one.source.name for one in targets}))
     statuses = StatusStage(session, on_progress, wanted=request.statuses)
     began_at = shop.clock.now_ms()
@@ -202,6 +206,7 @@ async def _read(
                 on_progress=on_progress,
                 is_over=time.begin("ingest"),
                 consumer=consumer,
+                by_turn=request.is_limited,
             )
         _postpone(report)
         pairs = list(zip(targets, report.scopes, strict=True))
@@ -215,9 +220,7 @@ async def _read(
     # Nothing is verified in a project that could not be read, or that is not read to its end yet.
     unread |= {(scope.source, scope.configured) for scope in report.scopes if scope.error is not None}
     turns = [turn for turn in turns if (turn.target.source.name, turn.target.configured) not in unread]
-    budget = request.scrub_budget
-    if budget is None:
-        budget = scrub_budget(count.total, shop.config.sync.scrub_share)
+    budget = scrub_budget(request.scrub_budget, count.total, shop.config.sync.scrub_share)
     with _stage(session, report, "scrub"):
         is_over = time.begin("scrub")
         report.scrubbed = await verify(session, turns, budget, lambda: count.total, began_at, on_progress, is_over)

@@ -44,8 +44,13 @@ class ScrubCandidate(Struct, frozen=True):
     under_way: bool
 
 
-def scrub_budget(requests: int, share: float) -> int:
-    """Return how many requests a run spends on verification: a share of all requests, at least one; 0 if disabled."""
+def scrub_budget(wanted: int | None, requests: int, share: float) -> int:
+    """Return how many requests a run spends on verification: what is wanted, or a share of its requests.
+
+    The share is at least one request, or 0 if it is disabled.
+    """
+    if wanted is not None:
+        return wanted
     return max(1, int(requests * share)) if share > 0 else 0
 
 
