@@ -59,7 +59,8 @@ def run(scale: Scale) -> Iterator[Finding]:
 
 
 def _time(path: Path, queries: Sequence[str], title: str, embedder: LocalEmbedder | None) -> Iterator[Finding]:
-    database = open_database(str(path))
+    # As commands open a copy to read it.
+    database = open_database(str(path), roomy=True)
     bare = apsw.Connection(str(path))
     try:
         asked = modes_of(database, embedder)

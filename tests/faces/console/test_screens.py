@@ -122,9 +122,11 @@ def test_the_first_paint_does_not_wait_for_the_database(copy: App) -> None:
     gate = threading.Event()
 
     class Slow(App, frozen=True):
-        def open_store(self, *, create: bool = False, patience: Patience | None = None) -> Database:
+        def open_store(
+            self, *, create: bool = False, patience: Patience | None = None, roomy: bool = False
+        ) -> Database:
             assert gate.wait(30)
-            return super().open_store(create=create, patience=patience)
+            return super().open_store(create=create, patience=patience, roomy=roomy)
 
     async def look(seat: Seat) -> None:
         assert "… loading" in seat.text

@@ -12,8 +12,10 @@ from tidelore.store.database.port import Database, Patience
 _SCHEME = late_pattern(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-def open_database(address: str, *, create: bool = True, patience: Patience | None = None) -> Database:
-    """Open a SQLite file or a postgresql:// URL."""
+def open_database(
+    address: str, *, create: bool = True, patience: Patience | None = None, roomy: bool = False
+) -> Database:
+    """Open a SQLite file or a postgresql:// URL. `roomy`: keep more pages in memory, to read."""
     if "://" in address and _SCHEME.match(address) and not address.startswith(("postgresql://", "postgres://")):
         # Do not repeat the address: it may contain a password.
         raise UserError("unsupported database address", fix="use a path, or the form postgresql://user@host/database")
@@ -24,4 +26,4 @@ def open_database(address: str, *, create: bool = True, patience: Patience | Non
         return PostgresDatabase(address, patience)
     from tidelore.store.database.sqlite import SqliteDatabase
 
-    return SqliteDatabase(address, create=create, patience=patience)
+    return SqliteDatabase(address, create=create, patience=patience, roomy=roomy)

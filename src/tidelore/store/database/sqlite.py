@@ -85,6 +85,9 @@ TOKENIZER = ("porter", ["unicode61", "remove_diacritics", "2"])
 """That of the word index (`documents_fts`)."""
 SNAPSHOT_MARK = 0x4C6F7265
 """The `application_id` of a snapshot ("Lore"): a file for reading only (`store/database/snapshot.py`)."""
+READER_CACHE_KB = 65_536
+"""How many pages of a file a reader may keep. SQLite's own 2 MB hold a fraction of what one search reads, some of it
+several times. Mapping the file is no faster in a process that reads once: each new page is a fault."""
 _WAL_ATTEMPTS = 20
 _PAUSES_MS = (1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100)
 """Pauses between two attempts to get a lock; the last one is repeated."""
@@ -96,7 +99,9 @@ class SqliteDatabase:
     dialect = "sqlite"
     session: str | None = None
 
-    def __init__(self, path: str, *, create: bool = True, patience: Patience | None = None) -> None:
+    def __init__(
+        self, path: str, *, create: bool = True, patience: Patience | None = None, roomy: bool = False
+    ) -> None:
         self.path = path
         self._patience = patience or Patience()
         # Transactions of the writer thread and statements of the event loop's thread use one connection in turn.
@@ -137,6 +142,8 @@ class SqliteDatabase:
                 self._connection.execute("PRAGMA synchronous = NORMAL")
                 self._connection.execute("PRAGMA foreign_keys = ON")
                 self._connection.execute("PRAGMA temp_store = MEMORY")
+                if roomy:
+                    self._connection.execute(f"PRAGMA cache_size = -{READER_CACHE_KB}")
             except BaseException:
                 # Leave a refused file unchanged, including a WAL that another program left beside it.
                 self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
