@@ -16,7 +16,7 @@ from tidelore.engine.lease import Lease, acquire
 from tidelore.service.jobs import Job, JobResult
 from tidelore.service.schedule import JobSpec
 from tidelore.service.status import read_service
-from tidelore.service.turns import ScopeTurns, scope_lease
+from tidelore.service.turns import DueScope, ScopeTurns, scope_lease
 from tidelore.store.database.port import Database
 from tidelore.store.work.leases import LeaseTable
 from tidelore.store.work.service_records import JobRow, list_jobs
@@ -36,12 +36,19 @@ class Crew:
         self.turns, self.second = (ScopeTurns(shop, lambda: 0.5) for shop in shops)
         self.ran: list[str] = []
 
-    def job(self, name: str, act: Callable[[], Awaitable[JobResult]] | None = None, source: str = "hub") -> Job:
+    def job(
+        self,
+        name: str,
+        act: Callable[[], Awaitable[JobResult]] | None = None,
+        source: str = "hub",
+        *,
+        rest_seconds: float = 0,
+    ) -> Job:
         async def run() -> JobResult:
             self.ran.append(name)
             return JobResult(1) if act is None else await act()
 
-        return Job(JobSpec(name, source, "sync", name, INTERVAL_SECONDS, 300.0), run)
+        return Job(JobSpec(name, source, "sync", name, INTERVAL_SECONDS, 300.0, rest_seconds=rest_seconds), run)
 
     def set(self, *jobs: Job) -> None:
         for turns in (self.turns, self.second):
@@ -106,8 +113,40 @@ def test_a_scope_woken_while_it_runs_is_due_again_at_its_end(crew: Crew) -> None
 
     job, waking = crew.job("a", wake_the_other), crew.job("b", nothing)
     crew.set(job, waking)
-    asyncio.run(crew.turns.take(job))
+    assert asyncio.run(crew.turns.take(job)) == [DueScope("a", 0.0)], "and is put into the queue without a look"
     assert crew.due() == ["a"]
+
+
+def test_a_scope_woken_again_and_again_runs_at_most_once_in_its_rest(crew: Crew) -> None:
+    job = crew.job("a", rest_seconds=5)
+    crew.set(job)
+    asyncio.run(crew.turns.take(job))
+    crew.clock.advance(1)
+    assert crew.second.wake(["a"]) == [DueScope("a", -4.0)], "its turn began a second ago"
+    assert crew.turns.wake(["a"]) == [], "it is due already"
+    assert crew.due() == []
+    crew.clock.advance(4)
+    assert crew.due() == ["a"]
+
+
+def test_a_start_in_the_future_by_another_clock_does_not_delay_a_woken_scope(crew: Crew) -> None:
+    job = crew.job("a", rest_seconds=5)
+    crew.set(job)
+    crew.clock.advance(7200)
+    asyncio.run(crew.turns.take(job))
+    crew.clock.advance(-3600)
+    assert crew.second.wake(["a"]) == [DueScope("a", 0.0)]
+
+
+def test_a_scope_that_backs_off_is_not_woken(crew: Crew) -> None:
+    async def fail() -> JobResult:
+        raise RemoteTransient("no usable response", reason="network")
+
+    job = crew.job("a", fail)
+    crew.set(job)
+    asyncio.run(crew.turns.take(job))
+    assert crew.second.wake(["a"]) == []
+    assert crew.due() == []
 
 
 def test_other_scopes_of_a_source_that_does_not_respond_wait_with_it(crew: Crew) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from tests.mutants import guarding
 from tests.mutants.mutant import Mutant
 
 HOOKS = "hooks are hints"
 SITUATIONS = "tests/situations/service/test_hooks.py"
+WORKERS = "tests/situations/service/test_worker_hooks.py"
 _FORGED = f"{SITUATIONS}::test_what_is_forged_old_unknown_or_too_large_is_refused_and_stores_nothing"
 _SCHEDULE = "tests/unit/service/test_schedule.py"
 
@@ -81,5 +83,32 @@ MUTANTS: tuple[Mutant, ...] = (
         after="",
         test="tests/contract/test_store_hooks.py::test_webhooks_work_until_they_fall_silent_or_miss_a_change[sqlite]",
         why="A webhook that lost half of its events would still keep polls away for half an hour.",
+    ),
+    Mutant(
+        name="worker-leaves-silent-changes-to-the-list",
+        invariant=HOOKS,
+        file="app/service_jobs.py",
+        before="            announced={key: dict(one.silent) for key, one in waiting.items()} or None,\n",
+        after="            announced=None,\n",
+        test=f"{WORKERS}::test_a_push_that_no_list_shows_is_read_by_a_worker_after_its_hook",
+        why="A worker would count a delivery as read without reading what it announced.",
+    ),
+    Mutant(
+        name="delivery-read-by-a-read-that-failed",
+        invariant=HOOKS,
+        file="app/hooks/jobs.py",
+        before="[one for one in waiting if one.configured not in again]",
+        after="waiting",
+        test=f"{WORKERS}::test_a_delivery_whose_project_could_not_be_read_still_waits",
+        why="What a forge announced just before it failed would wait for the next poll.",
+    ),
+    Mutant(
+        name="every-delivery-a-turn-of-a-worker",
+        invariant=HOOKS,
+        file="store/work/service_records.py",
+        before="THEN started_at + :rest ELSE :now END",
+        after="THEN :now ELSE :now END",
+        test=f"{guarding.TURNS}::test_a_scope_woken_again_and_again_runs_at_most_once_in_its_rest[sqlite]",
+        why="A storm of deliveries would be a storm of requests.",
     ),
 )

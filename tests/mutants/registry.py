@@ -288,6 +288,7 @@ PROMISES = (
             f"{announcing.SITUATIONS}::test_doubled_late_and_disordered_deliveries_are_read_once_and_do_no_harm",
             f"{announcing.SITUATIONS}::test_a_storm_of_deliveries_is_one_read_and_does_not_keep_polls_from_their_turn",
             f"{announcing.SITUATIONS}::test_a_delivery_stored_before_a_kill_is_read_by_the_next_service",
+            f"{announcing.WORKERS}::test_a_change_announced_to_one_worker_is_stored_before_the_next_poll",
         ),
     ),
     Promise(

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.app.feedback_jobs import feedback_jobs, jobs_to_wake, sync_name
-from tidelore.app.hooks.jobs import hook_jobs, stretched_interval
+from tidelore.app.hooks.jobs import hook_jobs, mark_announced, stretched_interval
 from tidelore.core.config import ForgeHost, all_hosts, forge_hosts, only_units
 from tidelore.core.errors import ConfigError
 from tidelore.core.extras import install_command
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tidelore.core.errors import TideloreError
     from tidelore.feedback.report import RepoReport
     from tidelore.store.database.port import Database
+    from tidelore.store.work.hooks import Announced
     from tidelore.sync.report import PollReport, RunReport, ScopeReport
 
 
@@ -159,12 +160,20 @@ class Syncing:
         app = replace(self._app, config=config)
         # No longer than the shortest interval, so that a long first sync does not delay the others.
         seconds = max(min(job.interval for job in self._jobs.values()), SHORTEST_SLICE_SECONDS)
+        waiting = self._announced(list(jobs.values()))
         request = MirrorRequest(
-            RESOURCES, documents=lease == LEASE, seconds=seconds, turns=self._rounds.turns, lease=lease
+            RESOURCES,
+            documents=lease == LEASE,
+            seconds=seconds,
+            turns=self._rounds.turns,
+            announced={key: dict(one.silent) for key, one in waiting.items()} or None,
+            lease=lease,
         )
         feedback: dict[int, RepoReport] = {}
         options = FeedbackOptions(feedback, lambda share: random.random() < share)
         report = await mirror(app, request, SYNC_COMMAND, feedback=options)
+        if waiting:
+            mark_announced(app, list(waiting.values()), report)
         return self._results(jobs, report, feedback)
 
     def _parts(self, jobs: Sequence[SyncJob]) -> tuple[Config, str]:
@@ -172,6 +181,10 @@ class Syncing:
         from tidelore.store.work.session import LEASE
 
         return only_units(self._app.config, {(job.host.name, job.project) for job in jobs}), LEASE
+
+    def _announced(self, jobs: Sequence[SyncJob]) -> Mapping[tuple[str, str], Announced]:  # noqa: ARG002 - for workers
+        """Return the projects whose webhooks announced something; in the service a separate job reads them."""
+        return {}
 
     def _results(
         self, jobs: Mapping[str, SyncJob], report: RunReport, feedback: Mapping[int, RepoReport]

@@ -87,8 +87,19 @@ def service_command(ctx: click.Context, once: bool, seconds: float | None, force
     type=click.FloatRange(min=0.1),
     help="Stop after this time; default: run until stopped.",
 )
+@click.option(
+    "--hooks/--no-hooks",
+    default=None,
+    help="Receive webhooks on hooks.port; default: if it is set and no other worker of this machine does.",
+)
 @click.pass_context
-def worker_command(ctx: click.Context, concurrency: int, once: bool, seconds: float | None) -> Output:  # noqa: FBT001
+def worker_command(
+    ctx: click.Context,
+    concurrency: int,
+    once: bool,  # noqa: FBT001
+    seconds: float | None,
+    hooks: bool | None,  # noqa: FBT001
+) -> Output:
     """Run one of several workers on PostgreSQL.
 
     Start any number of workers, on any number of machines, with the same configuration and database. Every project is
@@ -103,7 +114,7 @@ def worker_command(ctx: click.Context, concurrency: int, once: bool, seconds: fl
     choices = invocation.choices
     app = invocation.app()
     set_up_logging(app.config, verbose=choices.verbose, quiet=choices.quiet or choices.robot, service=True)
-    report = run_worker(app, WorkRequest(concurrency, once, seconds))
+    report = run_worker(app, WorkRequest(concurrency, once, seconds, hooks))
     said = f"Worked for {report.summary.seconds:.1f} s: {report.summary.ended:,} turns of scopes."
     return Output(report.summary, [said], report.error if once else None)
 

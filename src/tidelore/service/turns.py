@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from msgspec import Struct
@@ -38,6 +38,9 @@ from tidelore.store.work.session import Workshop, acquire_lease, insist
 
 _LOG = logging.getLogger(__name__)
 
+SOON_MS = 2000
+"""A scope that was woken while it ran and is due within this time is put into the queue at once."""
+
 
 def scope_lease(name: str) -> str:
     """Return the name of the lease of a scope."""
@@ -45,7 +48,7 @@ def scope_lease(name: str) -> str:
 
 
 class DueScope(Struct, frozen=True):
-    """A scope that a worker should run, and for how long it is due."""
+    """A scope that a worker should run, and for how long it is due; a negative time says in how long it will be."""
 
     name: str
     late_seconds: float
@@ -106,8 +109,19 @@ class ScopeTurns:
         stale_ms = int(shop.config.sync.stale_lock_minutes * 60_000)
         return find_due(list_jobs(shop.database), leases, self._specs, shop.clock.now_ms(), stale_ms)
 
-    async def take(self, job: Job) -> list[str]:
-        """Run one scope if it is due and free; return the names of the scopes that have work now."""
+    def wake(self, names: Collection[str]) -> list[DueScope]:
+        """Make scopes due that are not backing off, each at most once in `rest_seconds`; return when."""
+        now_ms, rests = self._shop.clock.now_ms(), {name: self._specs[name].rest_seconds for name in names}
+        woken: dict[str, int] = {}
+        with self._shop.database.transaction() as tx:
+            for rest in sorted(set(rests.values())):
+                own = [name for name in names if rests[name] == rest]
+                woken |= wake_jobs(tx, own, now_ms, round(rest * 1000))
+        self.had_turn -= woken.keys()
+        return [DueScope(name, (now_ms - due) / 1000) for name, due in woken.items()]
+
+    async def take(self, job: Job) -> list[DueScope]:
+        """Run one scope if it is due and free; return the scopes that have work now or in a moment."""
         shop, spec = self._shop, job.spec
         try:
             lease = acquire_lease(shop, force=False, name=scope_lease(spec.name))
@@ -118,7 +132,7 @@ class ScopeTurns:
             if schedule is None:
                 return []
             done, ending = await self._run(job, lease)
-            woken: list[str] = []
+            woken: list[DueScope] = []
             await insist(shop, lambda: woken.extend(self._end(lease, spec, schedule, done, ending)))
             return woken
         except LeaseLost as error:
@@ -169,13 +183,14 @@ class ScopeTurns:
         level = logging.DEBUG if ending.idle else logging.INFO if quiet else logging.WARNING
         _LOG.log(level, "%s: %s", spec.name, said, extra={"event": "scope_ended", **facts})
 
-    def _end(self, lease: Lease, spec: JobSpec, schedule: Schedule, done: JobResult, ending: JobEnd) -> list[str]:
+    def _end(self, lease: Lease, spec: JobSpec, schedule: Schedule, done: JobResult, ending: JobEnd) -> list[DueScope]:
         """Store how a turn ended, and when the scope is due again; return the scopes that have work now."""
         shop, name = self._shop, spec.name
         now, now_ms = shop.clock.monotonic(), shop.clock.now_ms()
         with writing(shop.database, lease) as tx:
             row = find_job(tx, name)
-            if row is not None and row.due_at is not None:
+            again = row is not None and row.due_at is not None
+            if again:
                 # It was woken while it ran.
                 schedule.wake(name, now)
             interrupted = ending.error == "interrupted" and ending.blame == "nobody"
@@ -193,7 +208,9 @@ class ScopeTurns:
         if not ending.again:
             self.had_turn.add(name)
         JobRecorder(shop.database, shop.clock).save_budgets({spec.source: done.budget})
-        return woken
+        if again and new.due_at is not None and new.due_at <= now_ms + SOON_MS:
+            woken[name] = new.due_at
+        return [DueScope(one, (now_ms - due) / 1000) for one, due in woken.items()]
 
     @asynccontextmanager
     async def _beating(self, lease: Lease) -> AsyncIterator[None]:

@@ -1,1 +1,1 @@
-"""Webhooks: receiving them in the service, and reading what they announce."""
+"""Webhooks: receiving them in the service and in workers, and reading what they announce."""

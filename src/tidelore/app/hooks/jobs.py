@@ -1,4 +1,4 @@
-"""Webhooks in the service: the receiver of a configuration, and the job that reads what deliveries announced.
+"""Webhooks: the receiver of a configuration, and the job of the service that reads what deliveries announced.
 
 The job of a host reads the lists of the announced projects, as a poll does, and refreshes the announced items that no
 list shows. A hundred deliveries of one project are one read. It takes turns with the polls, which go on as before.
@@ -156,6 +156,36 @@ def stretched_interval(app: App) -> Callable[[str, Sequence[ProjectRow | None]],
     return interval
 
 
+def look_for_waiting(app: App, source: str) -> tuple[list[Announced], int]:
+    """Return the projects with waiting deliveries; if there are none, count the changes that none announced."""
+    from tidelore.store.work.hooks import count_missed, give_up_waiting, waiting_projects
+
+    now = app.clock.now_ms()
+    database = app.open_store()
+    try:
+        give_up_waiting(database, source, now - GIVE_UP_MS, now)
+        waiting = waiting_projects(database, source, MOST_PROJECTS + 1)
+        missed = 0 if waiting else count_missed(database, source, now)
+    finally:
+        database.close()
+    if missed:
+        told = {"event": "hooks_missed", "source": source, "missed": missed}
+        _LOG.warning("%s: %d changes were not announced by webhooks", source, missed, extra=told)
+    return waiting, missed
+
+
+def mark_announced(app: App, waiting: Sequence[Announced], report: RunReport) -> None:
+    """Stop waiting for projects that were read; those that may be read a moment later still wait."""
+    from tidelore.store.work.hooks import mark_read
+
+    again = {scope.configured for scope in report.scopes if scope.is_left or _passes(scope.error)}
+    database = app.open_store()
+    try:
+        mark_read(database, [one for one in waiting if one.configured not in again], app.clock.now_ms())
+    finally:
+        database.close()
+
+
 class _Reading:
     """Reads what one host announced."""
 
@@ -167,22 +197,10 @@ class _Reading:
         self._polls = tuple(sync_name(host.kind, host.name, unit.project) for unit in host.units)
 
     async def run(self) -> JobResult:
-        from tidelore.store.work.hooks import count_missed, give_up_waiting, waiting_projects
-
-        now = self._app.clock.now_ms()
-        database = self._app.open_store()
-        try:
-            give_up_waiting(database, self._source, now - GIVE_UP_MS, now)
-            waiting = waiting_projects(database, self._source, MOST_PROJECTS + 1)
-            if not waiting:
-                missed = count_missed(database, self._source, now)
-                if missed:
-                    told = {"event": "hooks_missed", "source": self._source, "missed": missed}
-                    _LOG.warning("%s: %d changes were not announced by webhooks", self._source, missed, extra=told)
-                # The polls that were stretched find the rest, and their interval is the usual one again.
-                return JobResult(idle=True, wakes=self._polls if missed else ())
-        finally:
-            database.close()
+        waiting, missed = look_for_waiting(self._app, self._source)
+        if not waiting:
+            # The polls that were stretched find the rest, and their interval is the usual one again.
+            return JobResult(idle=True, wakes=self._polls if missed else ())
         result = await self._read(waiting[:MOST_PROJECTS])
         return replace(result, again=result.again or len(waiting) > MOST_PROJECTS)
 
@@ -204,19 +222,8 @@ class _Reading:
         )
         feedback: dict[int, RepoReport] = {}
         report = await mirror(app, request, COMMAND, feedback=FeedbackOptions(feedback))
-        self._mark_read(waiting, report)
+        mark_announced(app, waiting, report)
         return self._result(report, feedback)
-
-    def _mark_read(self, waiting: list[Announced], report: RunReport) -> None:
-        """Stop waiting for projects that were read; those that may be read a moment later still wait."""
-        from tidelore.store.work.hooks import mark_read
-
-        again = {scope.configured for scope in report.scopes if scope.is_left or _passes(scope.error)}
-        database = self._app.open_store()
-        try:
-            mark_read(database, [one for one in waiting if one.configured not in again], self._app.clock.now_ms())
-        finally:
-            database.close()
 
     def _result(self, report: RunReport, feedback: dict[int, RepoReport]) -> JobResult:
         written = report.documents is not None and report.documents.regenerated

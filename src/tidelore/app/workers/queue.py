@@ -22,7 +22,7 @@ from tidelore.store.work.worker_queue import SCHEMA, create_queue
 
 try:
     import procrastinate
-    from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
+    from procrastinate.exceptions import AlreadyEnqueued, AppNotOpen, ConnectorException
     from procrastinate.schema import SchemaManager
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
 except ImportError as missing:
@@ -95,12 +95,20 @@ class WorkQueue:
                 self._kinds.get(one.name, "run_scope"),
                 queue=SCOPES,
                 queueing_lock=one.name,
-                priority=min(int(one.late_seconds), _MOST_PRIORITY),
+                priority=max(0, min(int(one.late_seconds), _MOST_PRIORITY)),
+                schedule_in={"seconds": -one.late_seconds} if one.late_seconds < 0 else None,
             )
             try:
                 await deferrer.defer_async(scope=one.name)
             except AlreadyEnqueued:
                 continue
+
+    async def announce(self, due: Iterable[DueScope]) -> None:
+        """Put scopes into the queue that have just become due; if that fails, the next look does it."""
+        try:
+            await self.defer(due)
+        except (ConnectorException, AppNotOpen) as error:
+            _LOG.debug("cannot put a scope into the queue: %s", error, extra={"event": "queue_lost"})
 
     async def _retry_stalled(self) -> None:
         """Give the jobs of workers that are gone to others."""

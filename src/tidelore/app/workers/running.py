@@ -40,11 +40,15 @@ BEAT_SECONDS = 15.0
 
 
 class WorkRequest(Struct, frozen=True):
-    """How many scopes at once, and for how long: until stopped, for some seconds, or until nothing is due."""
+    """How many scopes at once, and for how long: until stopped, for some seconds, or until nothing is due.
+
+    `hooks`: whether to receive webhooks; None for doing so if a port is configured and free.
+    """
 
     concurrency: int = CONCURRENCY
     once: bool = False
     seconds: float | None = None
+    hooks: bool | None = None
 
 
 class WorkerReport(Struct):
@@ -125,8 +129,6 @@ class Worker:
 
     async def _work(self, name: str) -> None:
         """Run one scope, and put those into the queue that have work now."""
-        from tidelore.service.turns import DueScope
-
         if name not in self._scopes:
             self.refresh()
         job = self._scopes.get(name)
@@ -136,13 +138,36 @@ class Worker:
         if name.startswith("groups:"):
             self.refresh()
         if woken and not self._control.stopping:
-            await self._queue.defer([DueScope(one, 0.0) for one in woken])
+            await self._queue.announce(woken)
+
+    async def _wake_announced(self, names: list[str]) -> None:
+        """Put the projects into the queue that webhooks have announced."""
+        try:
+            await self._queue.announce(await asyncio.to_thread(self._find_announced, names))
+        except StorageFailed as error:
+            # The scope `hooks:HOST` finds them later.
+            _LOG.warning("cannot wake announced projects: %s", error.message, extra={"event": "hooks_not_woken"})
+
+    def _find_announced(self, names: list[str]) -> list[DueScope]:
+        from tidelore.app.hooks.jobs import hooked_hosts, job_name
+        from tidelore.app.workers.scopes import announced_scopes
+
+        hosts = [host.name for host in hooked_hosts(self._app) if job_name(host.name) in names]
+        found = [scope for host in hosts for scope in announced_scopes(self._app, self._database, host)]
+        return self.turns.wake([scope for scope in found if scope in self._scopes])
 
     async def run(self, request: WorkRequest) -> None:
         """Work until stopped, or (`once`) until nothing is due."""
         if request.once:
             await self._queue.drain(request.concurrency, lambda: self._control.stopping, self.turns.had_turn)
             return
+        from tidelore.app.workers.hook_port import HookPort
+
+        port = (
+            None if request.hooks is False else HookPort(self._app, self._wake_announced, insists=bool(request.hooks))
+        )
+        if port is not None:
+            port.open()
         keeper = asyncio.create_task(self._keep_streams())
         try:
             async with _stopped_after(request.seconds, self._control):
@@ -150,6 +175,8 @@ class Worker:
         finally:
             keeper.cancel()
             await asyncio.gather(keeper, return_exceptions=True)
+            if port is not None:
+                await port.close()
 
     async def _keep_streams(self) -> None:
         """Run continuous scopes; the worker that holds the lease of one runs it, the others look again later."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from tidelore.app.feedback_jobs import feedback_jobs, sync_name
+from tidelore.app.hooks.jobs import LOOK_SECONDS, REST_SECONDS, hooked_hosts, job_name, look_for_waiting
 from tidelore.app.service_jobs import DOCUMENTS, Syncing, SyncJob, account_jobs, copy_jobs, usual_interval
 from tidelore.core.config import all_hosts, forge_hosts
 from tidelore.service.jobs import Job, JobResult
@@ -18,27 +19,51 @@ from tidelore.service.schedule import JobSpec, bound_of
 from tidelore.sources.registry import only_projects
 from tidelore.store.mirror.documents import due_sources
 from tidelore.store.mirror.projects import list_projects
+from tidelore.store.work.hooks import waiting_project, waiting_projects
 from tidelore.store.work.session import Workshop, open_session, project_lease
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tidelore.app.wiring import App
-    from tidelore.core.config import Config, ForgeHost
+    from tidelore.core.config import Config, ForgeHost, Host
     from tidelore.sources.ports import ProjectSource
     from tidelore.store.database.port import Database
+    from tidelore.store.work.hooks import Announced
 
 COMMAND = "lore worker"
+MOST_ANNOUNCED = 500
+"""How many projects are woken at once because of webhooks, the longest waiting first."""
 
 
 class _ProjectSyncing(Syncing):
-    """Syncs one project, under its lease; its documents are a scope by themselves."""
+    """Syncs one project, under its lease, with what its webhooks announced; its documents are a separate scope."""
+
+    def __init__(self, app: App, jobs: Mapping[str, SyncJob]) -> None:
+        super().__init__(app, jobs)
+        self._hooked = {host.name for host in hooked_hosts(app)}
 
     def _parts(self, jobs: Sequence[SyncJob]) -> tuple[Config, str]:
         (job,) = jobs
         assert job.project is not None, "every scope is one project"
         config = only_projects(self._app.config, job.host.name, [job.project])
         return config, project_lease(job.host.name, job.project)
+
+    def _announced(self, jobs: Sequence[SyncJob]) -> Mapping[tuple[str, str], Announced]:
+        (job,) = jobs
+        if job.project is None or job.host.name not in self._hooked:
+            return {}
+        database = self._app.open_store()
+        try:
+            found = waiting_project(database, job.host.name, job.project)
+        finally:
+            database.close()
+        return {} if found is None else {(job.host.name, job.project): found}
+
+    @property
+    def specs(self) -> list[JobSpec]:
+        hooked = self._hooked
+        return [replace(spec, rest_seconds=REST_SECONDS) if spec.source in hooked else spec for spec in super().specs]
 
     async def run(self, name: str) -> JobResult:
         """Sync one project, and wake the scope of documents if some must be generated."""
@@ -55,7 +80,7 @@ def build_scopes(app: App, database: Database) -> dict[str, Job]:
     """Return all scopes of a configuration, by name."""
     app = replace(app, insists=True)
     jobs = [*_project_jobs(app, database), *_group_jobs(app), *feedback_jobs(app), *copy_jobs(app)]
-    jobs += account_jobs(app, database)
+    jobs += [*_hook_jobs(app), *account_jobs(app, database)]
     # Scopes exclude each other by their leases, not by taking turns in one process.
     return {job.spec.name: replace(job, spec=replace(job.spec, turn=None, batch=None)) for job in jobs}
 
@@ -86,6 +111,39 @@ def _projects(app: App, database: Database) -> Mapping[str, SyncJob]:
             interval = intervals.get((host.name, project)) or intervals.get((host.name, None)) or usual
             found[sync_name(host.kind, host.name, project)] = SyncJob(host, project, interval)
     return found
+
+
+def announced_scopes(app: App, database: Database, source: str) -> list[str]:
+    """Return the scopes of the projects of a host whose webhooks announced something that was not read yet."""
+    return _scopes_of(app, source, waiting_projects(database, source, MOST_ANNOUNCED))
+
+
+def _scopes_of(app: App, source: str, waiting: Sequence[Announced]) -> list[str]:
+    host = next(host for host in all_hosts(app.config) if host.name == source)
+    return [sync_name(host.kind, source, one.configured) for one in waiting]
+
+
+def _hook_jobs(app: App) -> list[Job]:
+    """Return a scope for each host with webhooks, which wakes what no worker was told of."""
+
+    def job_of(host: Host) -> Job:
+        spec = JobSpec(job_name(host.name), host.name, "hooks", host.base_url, LOOK_SECONDS, asks=False)
+        return Job(spec, lambda: _look_after_hooks(app, host))
+
+    return [job_of(host) for host in hooked_hosts(app)]
+
+
+async def _look_after_hooks(app: App, host: Host) -> JobResult:
+    """Wake the projects with waiting deliveries, or all of the host if its webhooks missed a change."""
+    waiting, missed = look_for_waiting(app, host.name)
+    wakes = _scopes_of(app, host.name, waiting)
+    if missed:
+        database = app.open_store()
+        try:
+            wakes = [name for name, job in _projects(app, database).items() if job.host.name == host.name]
+        finally:
+            database.close()
+    return JobResult(idle=True, wakes=tuple(wakes))
 
 
 def _group_jobs(app: App) -> list[Job]:

@@ -121,6 +121,27 @@ def waiting_projects(database: Database, source: str, limit: int) -> list[Announ
     ]
 
 
+def waiting_project(database: Database, source: str, configured: str) -> Announced | None:
+    """Return one project if it has waiting deliveries."""
+    found = database.read(
+        "SELECT d.project_id, MAX(d.id) FROM hook_deliveries d JOIN projects p ON p.id = d.project_id"
+        " WHERE d.source = :source AND p.configured = :configured AND d.read_at IS NULL GROUP BY d.project_id",
+        {"source": source, "configured": configured},
+    )
+    if not found:
+        return None
+    project_id, upto = found[0]
+    rows = database.read(
+        "SELECT DISTINCT kind, iid FROM hook_deliveries WHERE project_id = :project_id AND read_at IS NULL"
+        " AND silent = 1 AND kind IS NOT NULL AND id <= :upto",
+        {"project_id": project_id, "upto": upto},
+    )
+    silent: dict[str, set[int]] = {}
+    for kind, iid in rows:
+        silent.setdefault(kind, set()).add(iid)
+    return Announced(project_id, configured, upto, {kind: frozenset(iids) for kind, iids in silent.items()})
+
+
 def mark_read(database: Database, projects: Iterable[Announced], now_ms: int) -> None:
     """Record that these projects were read after their deliveries; later ones still wait."""
     with database.transaction() as tx:

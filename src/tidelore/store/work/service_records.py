@@ -92,14 +92,19 @@ def write_job(tx: Transaction, row: JobRow) -> None:
     )
 
 
-def wake_jobs(tx: Transaction, names: Collection[str], now_ms: int) -> list[str]:
-    """Make jobs due that are not backing off and return them; a running one is due again when it ends."""
+def wake_jobs(tx: Transaction, names: Collection[str], now_ms: int, rest_ms: int = 0) -> dict[str, int]:
+    """Make jobs due that are not backing off, and return when each is due; a running one is due again when it ends.
+
+    A job that started less than `rest_ms` ago is due when that time has passed.
+    """
+    # A start in the future is that of a machine whose clock is ahead; it must not delay the job.
+    rested = "CASE WHEN started_at > :now - :rest AND started_at <= :now THEN started_at + :rest ELSE :now END"
     rows = tx.execute(
-        f"UPDATE service_jobs SET due_at = :now WHERE name {tx.among('names')} AND state <> 'backing_off'"
-        " AND COALESCE(due_at, :later) > :now RETURNING name",
-        {"names": tx.texts(names), "now": now_ms, "later": now_ms + 1},
+        f"UPDATE service_jobs SET due_at = {rested} WHERE name {tx.among('names')} AND state <> 'backing_off'"
+        f" AND (due_at IS NULL OR due_at > {rested}) RETURNING name, due_at",
+        {"names": tx.texts(names), "now": now_ms, "rest": rest_ms},
     )
-    return [name for (name,) in rows]
+    return dict(rows)
 
 
 def postpone_jobs(tx: Transaction, names: Collection[str], until_ms: int) -> None:
