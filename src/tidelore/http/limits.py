@@ -15,7 +15,14 @@ from email.utils import parsedate_to_datetime
 from typing import Literal, Protocol
 
 from tidelore.core.clock import Clock
-from tidelore.core.errors import BudgetSpent, CredentialsRejected, RateLimited, RemoteError, RemoteTransient
+from tidelore.core.errors import (
+    BudgetSpent,
+    CredentialsRejected,
+    RateLimited,
+    RemoteError,
+    RemoteTransient,
+    TideloreError,
+)
 
 _MOST_DIGITS = 12
 
@@ -366,28 +373,50 @@ def got_no_response(error: BaseException | None) -> bool:
 
 
 class SourceOutages:
-    """The sources that the current run no longer requests."""
+    """The sources, or servers of a source, that the current run no longer requests, and why (`out`).
 
-    def __init__(self) -> None:
-        self._outages: dict[str, RemoteError] = {}
-        self._silences: dict[str, int] = {}
+    One is out after so many scopes in a row whose errors count as `counts` says; with `most` None, never for that.
+    """
 
-    def reason(self, source: str) -> RemoteError | None:
+    def __init__(
+        self,
+        most: int | None = SILENCES_UNTIL_OUT,
+        counts: Callable[[RemoteError], bool] = got_no_response,
+        out: dict[str, TideloreError] | None = None,
+    ) -> None:
+        self.out: dict[str, TideloreError] = {} if out is None else out
+        self._most = most
+        self._counts = counts
+        self._failures: dict[str, int] = {}
+        self._heard: set[str] = set()
+
+    def reason(self, source: str) -> TideloreError | None:
         """Return why a source is no longer requested, or None."""
-        return self._outages.get(source)
+        return self.out.get(source)
 
     def answered(self, source: str) -> None:
         """Record that a scope was read."""
-        self._silences.pop(source, None)
+        self._heard.add(source)
+        self._failures.pop(source, None)
 
     def failed(self, source: str, error: RemoteError) -> None:
         """Record that a scope could not be read.
 
-        Rejected credentials and an exhausted rate limit stop the source at once. A source that sends no response is
-        stopped after two scopes in a row: one list that never responds does not stop the others, and a host that is
-        down costs one round of waiting however many scopes it has.
+        Rejected credentials and an exhausted rate limit stop the source at once. By default a source that sends no
+        response is stopped after two scopes in a row: one list that never responds does not stop the others, and a
+        host that is down costs one round of waiting however many scopes it has.
         """
-        if got_no_response(error):
-            self._silences[source] = self._silences.get(source, 0) + 1
-        if isinstance(error, CredentialsRejected | RateLimited) or self._silences.get(source, 0) >= SILENCES_UNTIL_OUT:
-            self._outages[source] = error
+        if isinstance(error, CredentialsRejected | RateLimited):
+            self.out[source] = error
+        elif self._counts(error):
+            self._count(source, error)
+
+    def refused(self, source: str, error: RemoteError) -> None:
+        """Record a refusal. If the source has answered for another scope, it concerns the scope, not the source."""
+        if source not in self._heard:
+            self._count(source, error)
+
+    def _count(self, source: str, error: RemoteError) -> None:
+        self._failures[source] = self._failures.get(source, 0) + 1
+        if self._most is not None and self._failures[source] >= self._most:
+            self.out[source] = error

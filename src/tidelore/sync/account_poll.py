@@ -14,19 +14,18 @@ import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from tidelore.core.concurrency import for_each
 from tidelore.core.errors import (
     BudgetSpent,
-    RateLimited,
     RemoteError,
     RemotePermanent,
     RemoteTransient,
-    TideloreError,
     UserError,
 )
 from tidelore.core.progress import OnProgress, Progress, silent
+from tidelore.http.limits import SourceOutages
 from tidelore.sources.bluesky.identity import why_hidden
 from tidelore.sources.bluesky.source import BlueskySource
 from tidelore.store.mirror.accounts import (
@@ -126,28 +125,6 @@ class PollRequest(Struct, frozen=True):
     verify: bool = False
 
 
-class ServerOutages(Struct):
-    """Servers that are out in this cycle: they limit our rate, fail repeatedly, or refuse all requests."""
-
-    strikes: dict[str, int] = field(default_factory=dict)
-    heard: set[str] = field(default_factory=set)
-    out: dict[str, TideloreError] = field(default_factory=dict)
-
-    def answered(self, server: str) -> None:
-        self.heard.add(server)
-        self.strikes.pop(server, None)
-
-    def failed(self, server: str, error: TideloreError) -> None:
-        self.strikes[server] = self.strikes.get(server, 0) + 1
-        if isinstance(error, RateLimited) or self.strikes[server] >= STRIKES:
-            self.out[server] = error
-
-    def refused(self, server: str, error: TideloreError) -> None:
-        """Record a refusal. If the server has answered for another account, it concerns the account, not the server."""
-        if server not in self.heard:
-            self.failed(server, error)
-
-
 async def poll(
     shop: Workshop,
     source: BlueskySource,
@@ -243,7 +220,7 @@ class PollCycle:
         self._on_progress = on_progress
         self._roll = roll
         self._total = 0
-        self._servers = ServerOutages(out=report.outages)
+        self._servers = SourceOutages(STRIKES, lambda _error: True, report.outages)
         self._asking = asyncio.Lock()
         self._pace = Pace(settings.interval_minutes * 60, settings.max_staleness_minutes * 60)
 
@@ -308,7 +285,7 @@ class PollCycle:
                 self._fail(account, report, None, error)
         except BudgetSpent as error:
             # What was read is stored, and the account stays due.
-            self._servers.out[server] = error
+            self._servers.failed(server, error)
             self._report.left += 1
             return
         except RemoteError as error:
@@ -375,7 +352,7 @@ class PollCycle:
         except RemoteError:
             return False
 
-    def _fail(self, account: AccountRow, report: AccountReport, server: str | None, error: TideloreError) -> None:
+    def _fail(self, account: AccountRow, report: AccountReport, server: str | None, error: RemoteError) -> None:
         """Record a failure; posts read before it are kept, and the account is retried after the shortest interval."""
         report.error = error
         if server is not None:

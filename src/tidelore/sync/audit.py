@@ -29,6 +29,7 @@ from tidelore.core.model import ListedRecord, Rejected, TopicRecord
 from tidelore.core.progress import OnProgress, Progress, silent
 from tidelore.engine.ports import Lister, Page, Parent
 from tidelore.engine.whole import read_by_creation, read_lists
+from tidelore.http.limits import SourceOutages
 from tidelore.sources.ports import RESOURCES, TOPICS
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.cursors import list_cursors
@@ -165,11 +166,11 @@ async def audit(
 
     Items from before the horizon of a list are missing only if a sync would read them.
     """
-    stopped: dict[str, RemoteError] = {}
+    outages = SourceOutages(most=None)
 
     async def one(target: ListTarget) -> ScopeAudit:
         scope = ScopeAudit(target.source.name, target.surface, target.configured)
-        scope.error = target.failure or stopped.get(target.source.name)
+        scope.error = target.failure or outages.reason(target.source.name)
         scope.horizon = horizon_of(config, target.source.name, target.configured, clock)
         try:
             if scope.error is None:
@@ -178,8 +179,7 @@ async def audit(
         except RemoteError as error:
             scope.skipped = why_unavailable(target, error)
             scope.error = None if scope.skipped is not None else error
-            if isinstance(error, CredentialsRejected | RateLimited):
-                stopped[target.source.name] = error
+            outages.failed(target.source.name, error)
         return scope
 
     # Comments of a whole project are compared with their parents.

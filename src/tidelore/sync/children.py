@@ -24,6 +24,7 @@ from tidelore.core.progress import OnProgress, Progress, silent
 from tidelore.engine.child_sync import ChildSync, ChildTally
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.ports import Pages, Parent
+from tidelore.http.limits import SourceOutages
 from tidelore.sources.ports import ProjectSource
 from tidelore.store.mirror.child_progress import count_due, find_refusal, parents_by_number, wanted_children
 from tidelore.store.mirror.child_writer import ChildFamily, ChildWriter, DueIssue, StatusWriter
@@ -76,7 +77,7 @@ async def sync_children(
     time is up stay due, and so do comments and threads whose feeds were not read to their end. `only` chooses kinds.
     """
     unread = unread_feeds(pairs)
-    stopped: dict[str, RemoteError] = {}
+    outages = SourceOutages(most=None)
     gates = {target.source.name: asyncio.Semaphore(SIDE_BY_SIDE) for target, _ in pairs}
 
     async def one(target: ListTarget, report: ScopeReport) -> None:
@@ -89,9 +90,9 @@ async def sync_children(
             settings = sync_settings(session.shop.config, target.source.name, target.configured)
             kinds = [kind for kind in kinds_of(target, settings) if kind not in left_out and only(kind)]
             try:
-                await _project(session, target, report, kinds, stopped, on_progress, failed_since, is_over)
+                await _project(session, target, report, kinds, outages, on_progress, failed_since, is_over)
             except (CredentialsRejected, RateLimited) as error:
-                stopped[target.source.name] = error
+                outages.failed(target.source.name, error)
                 report.children_left |= isinstance(error, BudgetSpent)
                 report.error = None if isinstance(error, BudgetSpent) else error
 
@@ -210,7 +211,7 @@ async def _project(
     target: ListTarget,
     report: ScopeReport,
     kinds: Sequence[str],
-    stopped: Mapping[str, RemoteError],
+    outages: SourceOutages,
     on_progress: OnProgress,
     failed_since: int | None,
     is_over: IsOver,
@@ -218,8 +219,8 @@ async def _project(
     project = report.home
     assert project is not None, "only targets whose project is known are worked on"
     for kind in kinds:
-        if target.source.name in stopped:
-            report.error = stopped[target.source.name]
+        report.error = outages.reason(target.source.name)
+        if report.error is not None:
             return
         child = report.children.setdefault(kind, ChildReport(kind))
         parents = family_of(target.source, target.resource).kind

@@ -25,7 +25,6 @@ from tidelore.core.errors import (
     CredentialsRejected,
     IntegrityError,
     RateLimited,
-    RemoteError,
     StorageFailed,
     TideloreError,
 )
@@ -33,6 +32,7 @@ from tidelore.core.progress import DocumentReport, EmbedReport, OnProgress, Prog
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.ledger import Surgery
 from tidelore.engine.ports import Parent
+from tidelore.http.limits import SourceOutages
 from tidelore.sources.ports import ProjectSource
 from tidelore.store.mirror.comments import THREADS
 from tidelore.store.mirror.documents import DocumentSource
@@ -87,7 +87,7 @@ async def read_dependents(
 ) -> Counter[str]:
     """Read and count every wanted kind of children of every item; record failures in the outcomes."""
     config = session.shop.config
-    stopped: dict[str, RemoteError] = {}
+    outages = SourceOutages(most=None)
     jobs = [
         (one, kind)
         for one in synced
@@ -98,7 +98,7 @@ async def read_dependents(
 
     async def work(job: tuple[SyncedItem, str]) -> None:
         nonlocal done
-        seen.update(await _read_kind(session, *job, stopped))
+        seen.update(await _read_kind(session, *job, outages))
         done += 1
         tell(done, len(jobs))
 
@@ -109,9 +109,9 @@ async def read_dependents(
     return seen
 
 
-async def _read_kind(session: Session, one: SyncedItem, kind: str, stopped: dict[str, RemoteError]) -> Counter[str]:
+async def _read_kind(session: Session, one: SyncedItem, kind: str, outages: SourceOutages) -> Counter[str]:
     source, stage = one.choice.source, STAGES.get(kind, kind)
-    known = stopped.get(source)
+    known = outages.reason(source)
     if known is not None:
         one.outcome.fail(stage, code_of(known), known.message)
         return Counter()
@@ -128,7 +128,7 @@ async def _read_kind(session: Session, one: SyncedItem, kind: str, stopped: dict
         children.writer.record_failure(one.parent, message)
         one.outcome.fail(stage, TIMEOUT, message)
     except (CredentialsRejected, RateLimited) as error:
-        stopped[source] = error
+        outages.failed(source, error)
         one.outcome.fail(stage, code_of(error), error.message)
     except (StorageFailed, IntegrityError) as error:
         one.outcome.fail(stage, "WRITE_ERROR", error.message)

@@ -32,6 +32,7 @@ from tidelore.core.errors import (
 from tidelore.core.model import Item, ListedRecord, ParentRecord, ProjectRecord, PullIssueRecord
 from tidelore.core.references import NOUNS, SIGNS, Kind, Reference, match_one, other_kind, read_reference
 from tidelore.engine.ports import Page
+from tidelore.http.limits import SourceOutages
 from tidelore.sources.ports import ProjectSource
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.page_writer import holds
@@ -344,7 +345,7 @@ class Preflight(Struct):
     timeout_seconds: float
     concurrency: int
     fetched: list[PreflightItem] = field(default_factory=list)
-    stopped: dict[str, TideloreError] = field(default_factory=dict)
+    outages: SourceOutages = field(default_factory=lambda: SourceOutages(most=None))
 
     async def run(self, pairs: Sequence[tuple[ChosenItem, EntityOutcome]]) -> None:
         """Fetch every item, even if others fail; `fetched` keeps the order of the request."""
@@ -373,7 +374,7 @@ class Preflight(Struct):
     ) -> T | ItemRefusal:
         """Make a request within the time limit; return a refusal for any failure."""
         async with gate:
-            known = self.stopped.get(source) or self.sources[source].closed
+            known = self.outages.reason(source) or self.sources[source].closed
             if known is not None:
                 return ItemRefusal(code_of(known), known.message)
             try:
@@ -381,10 +382,8 @@ class Preflight(Struct):
                     return await question()
             except TimeoutError:
                 return ItemRefusal(TIMEOUT, f"no response within {self.timeout_seconds:g} seconds")
-            except (CredentialsRejected, RateLimited) as error:
-                self.stopped[source] = error
-                return ItemRefusal(code_of(error), error.message)
             except RemoteError as error:
+                self.outages.failed(source, error)
                 return ItemRefusal(code_of(error), error.message)
 
     async def _find(self, source: str, configured: str) -> ItemProject | ItemRefusal:

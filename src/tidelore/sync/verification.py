@@ -15,12 +15,13 @@ from typing import TypeVar
 from msgspec import Struct, field
 
 from tidelore.core.config import sync_settings
-from tidelore.core.errors import CredentialsRejected, RateLimited, RemoteError
+from tidelore.core.errors import RemoteError
 from tidelore.core.model import ListedRecord, TopicRecord
 from tidelore.core.progress import OnProgress, Progress, silent
 from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.ports import Parent
 from tidelore.engine.scrub import Scrub
+from tidelore.http.limits import SourceOutages
 from tidelore.store.mirror.page_writer import PageWriter
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.session import Session
@@ -82,13 +83,13 @@ async def scrub(
 ) -> list[ScopeReport]:
     """Verify scopes, the least recently verified first, until the budget or time is spent or all are verified."""
     reports: list[ScopeReport] = []
-    stopped: set[str] = set()
+    outages = SourceOutages(most=None)
     spent_before = requests()
     for turn in sorted(candidates, key=lambda turn: (turn.verified_at, not turn.under_way)):
         if requests() - spent_before >= budget or is_over():
             break
         target = turn.target
-        if target.source.name in stopped:
+        if outages.reason(target.source.name) is not None:
             continue
         report = ScopeReport(target.source.name, target.surface, target.configured, target.configured)
         reports.append(report)
@@ -105,8 +106,7 @@ async def scrub(
         except RemoteError as error:
             report.skipped = why_unavailable(target, error)
             report.error = None if report.skipped is not None else error
-            if isinstance(error, CredentialsRejected | RateLimited):
-                stopped.add(target.source.name)
+            outages.failed(target.source.name, error)
     return reports
 
 

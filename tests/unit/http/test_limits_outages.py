@@ -37,3 +37,23 @@ def test_an_error_response_does_not_mark_the_source_as_unavailable() -> None:
     assert outages.reason("lab") is None
     assert got_no_response(SILENT)
     assert not got_no_response(RateLimited("a pause was asked for"))
+
+
+def test_a_server_that_only_refuses_is_out_unless_it_answered_before() -> None:
+    refusal = RemoteNotFound("no", status=404)
+    outages = SourceOutages(3, lambda _error: True)
+    outages.answered("known")
+    for _ in range(3):
+        outages.refused("known", refusal)
+        outages.refused("unknown", refusal)
+    assert outages.out == {"unknown": refusal}
+
+
+def test_any_failures_in_a_row_can_count_or_none() -> None:
+    failure = RemoteTransient("failed", status=503)
+    every, none = SourceOutages(2, lambda _error: True), SourceOutages(most=None)
+    for outages in (every, none):
+        for error in (failure, SILENT):
+            outages.failed("lab", error)
+    assert every.out == {"lab": SILENT}
+    assert none.out == {}
