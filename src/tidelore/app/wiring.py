@@ -19,7 +19,7 @@ from tidelore.core.errors import Cancelled, RemoteError, TideloreError
 from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database, Limits, Patience
-from tidelore.store.work.runs import last_success_at
+from tidelore.store.work.last_sync import last_success_at
 
 if TYPE_CHECKING:
     from tidelore.engine.crashpoint import Crashpoint
