@@ -59,7 +59,7 @@ def run(scale: Scale) -> Iterator[Finding]:
 
 
 def _time(path: Path, queries: Sequence[str], title: str, embedder: LocalEmbedder | None) -> Iterator[Finding]:
-    # As commands open a copy to read it.
+    # As the console opens a copy, for many searches.
     database = open_database(str(path), roomy=True)
     bare = apsw.Connection(str(path))
     try:

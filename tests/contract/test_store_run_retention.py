@@ -9,7 +9,8 @@ from tidelore.core.process import ProcessIdentity
 from tidelore.engine.ledger import Run, Surgery
 from tidelore.store.database.port import Database
 from tidelore.store.work import runs as run_retention
-from tidelore.store.work.runs import RunTable, find_record, forget_runs, last_success_at, list_runs
+from tidelore.store.work.last_sync import last_success_at
+from tidelore.store.work.runs import RunTable, find_record, forget_runs, list_runs
 
 ME = ProcessIdentity("here", 10, "100")
 DAY = 86_400

@@ -12,7 +12,8 @@ from tidelore.core.process import ProcessIdentity
 from tidelore.core.progress import RunProgress
 from tidelore.engine.ledger import Counters, Run, Surgery, close_crashed
 from tidelore.store.database.port import Database
-from tidelore.store.work.runs import LEFT_OFF, RunTable, RunView, find_record, last_success_at, list_records, list_runs
+from tidelore.store.work.last_sync import LEFT_OFF, last_success_at
+from tidelore.store.work.runs import RunTable, RunView, find_record, list_records, list_runs
 
 ME = ProcessIdentity("here", 10, "100")
 STALE_MS = 600_000

@@ -22,7 +22,7 @@ from tidelore.app.mirroring import mirror
 from tidelore.core.config_file import parse_config
 from tidelore.service.jobs import SyncRounds
 from tidelore.sources.ports import RESOURCES
-from tidelore.store.work.runs import last_success_at
+from tidelore.store.work.last_sync import last_success_at
 from tidelore.sync.mirror import MirrorRequest
 from tidelore.sync.report import RunReport
 from tidelore_world.world import World

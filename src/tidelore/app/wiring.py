@@ -19,7 +19,7 @@ from tidelore.core.errors import Cancelled, RemoteError, TideloreError
 from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database, Limits, Patience
-from tidelore.store.work.runs import last_success_at
+from tidelore.store.work.last_sync import last_success_at
 
 if TYPE_CHECKING:
     from tidelore.engine.crashpoint import Crashpoint
@@ -116,7 +116,7 @@ class App(Struct, frozen=True):
         return database_address(self.config, self.db, self.environ)
 
     def open_store(self, *, create: bool = False, patience: Patience | None = None, roomy: bool = False) -> Database:
-        """Open the database and migrate its schema; readers do not create it, and may keep more pages in memory."""
+        """Open the database and migrate its schema; readers do not create it. `roomy` as in `open_database`."""
         waits = patience or self.patience or self.new_patience()
         database = open_database(self.address, create=create, patience=waits, roomy=roomy)
         try:
@@ -129,7 +129,7 @@ class App(Struct, frozen=True):
     @contextmanager
     def reading(self) -> Iterator[Database]:
         """Open the database for reading until the block ends."""
-        database = self.open_store(roomy=True)
+        database = self.open_store()
         try:
             self.on_reading(last_success_at(database))
             yield database

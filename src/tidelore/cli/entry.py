@@ -54,6 +54,10 @@ def _postpone_imports() -> None:
         # msgspec uses these for JSON schemas.
         _Postponed("textwrap"),
         _Postponed("msgspec.inspect"),
+        # msgspec imports all of its formats; only `lore move` uses one of these.
+        _Postponed("msgspec.msgpack"),
+        _Postponed("msgspec.toml"),
+        _Postponed("msgspec.yaml"),
         # `uuid`, which msgspec imports, only asks for the name of the system.
         _Postponed("platform", system=lambda: os.uname().sysname if hasattr(os, "uname") else ""),
     )

@@ -13,16 +13,6 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 import msgspec
 from msgspec import Meta, Struct, field
 
-from tidelore.core.config_checks import (
-    Association,
-    VariablePattern,
-    allowed_users,
-    check_allowed_users,
-    check_app,
-    check_overrides,
-    check_repos,
-)
-
 Positive = Annotated[float, Meta(gt=0, le=1e9)]
 NotNegative = Annotated[float, Meta(ge=0, le=1e9)]
 Count = Annotated[int, Meta(ge=0)]
@@ -33,6 +23,11 @@ PageSize = Annotated[int, Meta(ge=1, le=100)]
 Name = Annotated[str, Meta(min_length=1)]
 # Rejects tokens entered by mistake: GitHub tokens are also valid variable names.
 Variable = Annotated[str, Meta(pattern=r"^(?!gh[a-z]_|github_pat_)([A-Za-z_][A-Za-z0-9_]*)?$")]
+# Texts, not types: a type would compile its pattern in every command, an annotation only if there is a file to check.
+ASSOCIATION = "^(OWNER|MEMBER|COLLABORATOR|CONTRIBUTOR|FIRST_TIME_CONTRIBUTOR|FIRST_TIMER|MANNEQUIN|NONE)$"
+"""An author's relation to a repository, as GitHub reports it."""
+VARIABLES = r"^(?!gh[a-z]_|github_pat_)[A-Za-z_][A-Za-z0-9_]*\*?$"
+"""A variable name; with a star at the end, every name with that prefix. Rejects tokens entered by mistake."""
 ALLOWED_USERS = ("@owner", "@member", "@collaborator")
 HANDLER_ENV = ("PATH", "HOME", "LANG", "TERM", "LORE_*")
 
@@ -167,7 +162,7 @@ class FeedbackHost(Host, frozen=True):
     handler_max_attempts: Many = 5
     handler_backoff_seconds: NotNegative = 30
     handler_concurrency: Many = 4
-    handler_env: tuple[VariablePattern, ...] = ()
+    handler_env: tuple[Annotated[str, Meta(pattern=VARIABLES)], ...] = ()
     event_lease_seconds: Positive = 600
     settle_write_seconds: NotNegative = 30
     write_interval_seconds: NotNegative = 1
@@ -196,6 +191,8 @@ class ProjectHost(FeedbackHost, frozen=True):
         )
 
     def check(self, where: str, file: str) -> None:
+        from tidelore.core.config_checks import check_allowed_users, check_overrides
+
         check_overrides(self, f"{where}.overrides", file)
         check_allowed_users(self.allowed_users, f"{where}.allowed_users", file)
 
@@ -231,7 +228,7 @@ class GitHubRepo(Section, frozen=True):
     handler_max_attempts: Many | None = None
     handler_backoff_seconds: NotNegative | None = None
     handler_concurrency: Many | None = None
-    handler_env: tuple[VariablePattern, ...] | None = None
+    handler_env: tuple[Annotated[str, Meta(pattern=VARIABLES)], ...] | None = None
     event_lease_seconds: Positive | None = None
     settle_write_seconds: NotNegative | None = None
     mirror: Literal["all", "followed"] | None = None
@@ -273,6 +270,8 @@ class GitHubHost(FeedbackHost, frozen=True):
         return (*repos, *([SyncUnit()] if self.orgs else []))
 
     def check(self, where: str, file: str) -> None:
+        from tidelore.core.config_checks import allowed_users, check_allowed_users, check_app, check_repos
+
         check_repos(self, f"{where}.repos", file)
         check_app(self, where, file)
         for key, listed in allowed_users(self, where):
@@ -374,7 +373,7 @@ class Config(Section, frozen=True):
 
     default_project: str = ""
     lockdown: bool = False
-    trusted_associations: tuple[Association, ...] = ("OWNER", "MEMBER", "COLLABORATOR")
+    trusted_associations: tuple[Annotated[str, Meta(pattern=ASSOCIATION)], ...] = ("OWNER", "MEMBER", "COLLABORATOR")
     storage: Storage = field(default_factory=Storage)
     http: Http = field(default_factory=Http)
     sync: Sync = field(default_factory=Sync)

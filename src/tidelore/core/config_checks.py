@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated
-
-from msgspec import Meta
+from typing import TYPE_CHECKING
 
 from tidelore.core.errors import ConfigError, UserError
 from tidelore.core.references import parse_horizon
@@ -18,13 +16,6 @@ from tidelore.core.references import parse_horizon
 if TYPE_CHECKING:
     from tidelore.core.config import GitHubHost, Host, ProjectHost
 
-Association = Annotated[
-    str,
-    Meta(pattern="^(OWNER|MEMBER|COLLABORATOR|CONTRIBUTOR|FIRST_TIME_CONTRIBUTOR|FIRST_TIMER|MANNEQUIN|NONE)$"),
-]
-"""An author's relation to a repository, as GitHub reports it."""
-VariablePattern = Annotated[str, Meta(pattern=r"^(?!gh[a-z]_|github_pat_)[A-Za-z_][A-Za-z0-9_]*\*?$")]
-"""A variable name; with a star at the end, every name with that prefix. Rejects tokens entered by mistake."""
 ASSOCIATIONS = ("@owner", "@member", "@collaborator", "@contributor", "@author")
 
 

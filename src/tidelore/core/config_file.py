@@ -16,7 +16,6 @@ import msgspec
 from msgspec import Struct
 
 from tidelore.core.config import Config, Host, all_hosts
-from tidelore.core.config_checks import check_hosts
 from tidelore.core.errors import ConfigError
 
 HostTables = Callable[[], Mapping[str, type[Host]]]
@@ -104,6 +103,8 @@ def parse_config(tree: dict[str, Any], file: str = "<memory>", tables: HostTable
     )
     if hosts:
         config = msgspec.structs.replace(config, others=hosts)
+    from tidelore.core.config_checks import check_hosts
+
     check_hosts(all_hosts(config), file)
     if config.embedding.chunk_overlap >= config.embedding.chunk_words:
         key = "embedding.chunk_overlap"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cache
 from typing import NamedTuple
 
+from tidelore.core.patterns import late_pattern
 from tidelore.store.reading.fulltext import CLOSING, OPENING, Term
 
 LENGTH = 400
@@ -33,34 +33,19 @@ class Passage(NamedTuple):
     rank: float
 
 
-class _Patterns(NamedTuple):
-    """Compiled when they are needed, because most commands do not search."""
-
-    part: re.Pattern[str]
-    paragraph: re.Pattern[str]
-    hit: re.Pattern[str]
-    word: re.Pattern[str]
-    speaker: re.Pattern[str]
-    stated: re.Pattern[str]
-    decided: re.Pattern[str]
-
-
-@cache
-def _patterns() -> _Patterns:
-    return _Patterns(
-        part=re.compile(r"\s*\f\s*"),
-        paragraph=re.compile(r"\n[ \t]*\n\s*"),
-        hit=re.compile(f"{OPENING}([^{OPENING}{CLOSING}]*){CLOSING}"),
-        word=re.compile(r"\w+"),
-        speaker=re.compile(rf"@[\w.{OPENING}{CLOSING}-]+ \(\d{{4}}-\d\d-\d\d\)[^:\n]{{0,300}}?: "),
-        stated=re.compile(
-            r"\b(?:decision|decided|chosen)\b[^.\n]{0,30}?:|^(?:@.*?: )?#+ *decision\b", re.IGNORECASE | re.M
-        ),
-        decided=re.compile(
-            r"\b(decision|decided|chosen|chose|settled on|concluded|conclusion|we(?:'re| are) going with)\b",
-            re.IGNORECASE,
-        ),
-    )
+_PART = late_pattern(r"\s*\f\s*")
+_PARAGRAPH = late_pattern(r"\n[ \t]*\n\s*")
+_MARK = late_pattern(f"[{OPENING}{CLOSING}]")
+_HIT = late_pattern(f"{OPENING}([^{OPENING}{CLOSING}]*){CLOSING}")
+_WORD = late_pattern(r"\w+")
+_SPEAKER = late_pattern(rf"@[\w.{OPENING}{CLOSING}-]+ \(\d{{4}}-\d\d-\d\d\)[^:\n]{{0,300}}?: ")
+_STATED = late_pattern(
+    r"\b(?:decision|decided|chosen)\b[^.\n]{0,30}?:|^(?:@.*?: )?#+ *decision\b", re.IGNORECASE | re.M
+)
+_DECIDED = late_pattern(
+    r"\b(decision|decided|chosen|chose|settled on|concluded|conclusion|we(?:'re| are) going with)\b",
+    re.IGNORECASE,
+)
 
 
 def best_passage(marked: str, length: int = LENGTH) -> Passage:
@@ -77,12 +62,12 @@ def best_passage(marked: str, length: int = LENGTH) -> Passage:
 
 
 def _paragraphs(marked: str) -> Iterator[str]:
-    patterns = _patterns()
-    for part in patterns.part.split(marked):
-        speaker = patterns.speaker.match(part)
+    for part in _PART.split(marked):
+        # Asked first, because most texts have no speaker, and the pattern takes long to compile.
+        speaker = _SPEAKER.match(part) if part.startswith("@") else None
         said = "" if speaker is None else speaker[0]
         heading = ""
-        for text in patterns.paragraph.split(part[len(said) :].strip()):
+        for text in _PARAGRAPH.split(part[len(said) :].strip()):
             whole = f"{heading}\n{text}" if heading else text
             heading = whole if len(whole) < _SHORTEST else ""
             if not heading:
@@ -92,17 +77,22 @@ def _paragraphs(marked: str) -> Iterator[str]:
 
 
 def _rank(text: str) -> float:
-    words = {stem(word) for hit in _patterns().hit.findall(text) for word in _patterns().word.findall(hit)}
+    words = {stem(word) for hit in _HIT.findall(text) for word in _WORD.findall(hit)}
     plain = text.replace(OPENING, "").replace(CLOSING, "")
     rank = float(len(words))
     low = plain[:4000].lower()
-    if any(hint in low for hint in _HINTS):
-        if _patterns().stated.search(low):
+    if _may_decide(low):
+        if _STATED.search(low):
             rank += _STATES
-        elif _patterns().decided.search(low):
+        elif _DECIDED.search(low):
             rank += _DECIDES
     # A heading or a lone word answers nothing.
     return rank - (1.5 if len(plain) < _SHORTEST else 0)
+
+
+def _may_decide(low: str) -> bool:
+    """Return whether a text in lower case can match the patterns of decisions, which take much longer to look."""
+    return any(hint in low for hint in _HINTS)
 
 
 def _cut(text: str, length: int) -> str:
@@ -111,21 +101,18 @@ def _cut(text: str, length: int) -> str:
     if plain_length <= length:
         return text
     hit = text.find(OPENING)
-    decision = _patterns().stated.search(text) or _patterns().decided.search(text)
+    decision = (_STATED.search(text) or _DECIDED.search(text)) if _may_decide(text.lower()) else None
     wanted = min(place for place in (hit, decision.start() if decision else -1, len(text)) if place >= 0)
     begin = 0
     if wanted > length // 2 and wanted < len(text):
         begin = text.rfind(" ", 0, wanted - length // 4) + 1
     room, end, inside = length - (1 if begin else 0) - 1, begin, False
-    for end in range(begin, len(text)):
-        if text[end] in (OPENING, CLOSING):
-            inside = text[end] == OPENING
-        elif room == 0:
+    for mark in _MARK.finditer(text, begin):
+        if mark.start() - end > room:
             break
-        else:
-            room -= 1
-    else:
-        end = len(text)
+        room -= mark.start() - end
+        end, inside = mark.end(), mark[0] == OPENING
+    end = min(end + room, len(text))
     kept = text[begin:end] + (CLOSING if inside else "")
     space = kept.rfind(" ")
     if end < len(text) and space > len(kept) // 2 and OPENING not in kept[space:]:
@@ -135,11 +122,9 @@ def _cut(text: str, length: int) -> str:
 
 def mark_words(text: str, terms: Sequence[Term]) -> str:
     """Mark the words of a text that have the stem of a word of the query."""
-    stems = {stem(word) for term in terms for word in _patterns().word.findall(term.text)}
+    stems = {stem(word) for term in terms for word in _WORD.findall(term.text)}
     clean = text.replace(OPENING, "").replace(CLOSING, "")
-    return _patterns().word.sub(
-        lambda word: f"{OPENING}{word[0]}{CLOSING}" if stem(word[0]) in stems else word[0], clean
-    )
+    return _WORD.sub(lambda word: f"{OPENING}{word[0]}{CLOSING}" if stem(word[0]) in stems else word[0], clean)
 
 
 def stem(word: str) -> str:

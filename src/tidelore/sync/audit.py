@@ -37,7 +37,7 @@ from tidelore.store.mirror.page_writer import ItemTable
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.mirror.topics import TopicTable
 from tidelore.store.reading.inventory import Holding, holdings
-from tidelore.store.work.runs import last_success_at
+from tidelore.store.work.last_sync import last_success_at
 from tidelore.sync.children import CHILDREN, kinds_of
 from tidelore.sync.lists import SIDE_BY_SIDE, SWITCHED_OFF, family_of, table_of, topic_list, why_unavailable
 from tidelore.sync.projects import ListTarget, find_chosen, horizon_of, reason_to_skip

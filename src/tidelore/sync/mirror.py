@@ -18,7 +18,7 @@ from tidelore.core.progress import DocumentReport, EmbedReport, OnProgress, Prog
 from tidelore.engine.intake import Tally
 from tidelore.http.limits import RequestAllowance
 from tidelore.store.mirror.cursors import last_polled
-from tidelore.store.work.runs import LEFT_OFF
+from tidelore.store.work.last_sync import LEFT_OFF
 from tidelore.store.work.session import LEASE, Session, Workshop, open_session
 from tidelore.sync.announced import AnnouncedItems, refresh_announced
 from tidelore.sync.children import (

@@ -11,7 +11,7 @@ from tidelore.app.answers import Instant, instant, means
 from tidelore.app.wiring import App
 from tidelore.core.errors import UserError
 from tidelore.store.mirror.projects import match_project
-from tidelore.store.work.runs import last_success_at
+from tidelore.store.work.last_sync import last_success_at
 
 
 class SnapshotCounts(Struct, frozen=True):

@@ -15,7 +15,7 @@ _SCHEME = late_pattern(r"[A-Za-z][A-Za-z0-9+.-]*://")
 def open_database(
     address: str, *, create: bool = True, patience: Patience | None = None, roomy: bool = False
 ) -> Database:
-    """Open a SQLite file or a postgresql:// URL. `roomy`: keep more pages in memory, to read."""
+    """Open a SQLite file or a postgresql:// URL. `roomy`: a large page cache, for many searches."""
     if "://" in address and _SCHEME.match(address) and not address.startswith(("postgresql://", "postgres://")):
         # Do not repeat the address: it may contain a password.
         raise UserError("unsupported database address", fix="use a path, or the form postgresql://user@host/database")

@@ -85,9 +85,9 @@ TOKENIZER = ("porter", ["unicode61", "remove_diacritics", "2"])
 """That of the word index (`documents_fts`)."""
 SNAPSHOT_MARK = 0x4C6F7265
 """The `application_id` of a snapshot ("Lore"): a file for reading only (`store/database/snapshot.py`)."""
-READER_CACHE_KB = 65_536
-"""How many pages of a file a reader may keep. SQLite's own 2 MB hold a fraction of what one search reads, some of it
-several times. Mapping the file is no faster in a process that reads once: each new page is a fault."""
+ROOMY_CACHE_KB = 65_536
+"""The page cache of a connection that is kept for many searches: SQLite's own 2 MB hold a fraction of what one of them
+reads. A process that reads once gains nothing, because filling new memory takes longer than reading a page again."""
 _WAL_ATTEMPTS = 20
 _PAUSES_MS = (1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100)
 """Pauses between two attempts to get a lock; the last one is repeated."""
@@ -143,7 +143,7 @@ class SqliteDatabase:
                 self._connection.execute("PRAGMA foreign_keys = ON")
                 self._connection.execute("PRAGMA temp_store = MEMORY")
                 if roomy:
-                    self._connection.execute(f"PRAGMA cache_size = -{READER_CACHE_KB}")
+                    self._connection.execute(f"PRAGMA cache_size = -{ROOMY_CACHE_KB}")
             except BaseException:
                 # Leave a refused file unchanged, including a WAL that another program left beside it.
                 self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)

@@ -15,17 +15,13 @@ from tidelore.core.errors import NotFound
 from tidelore.core.process import ProcessIdentity
 from tidelore.engine.ledger import Counters, RunRow, Surgery
 from tidelore.store.database.port import Database
+from tidelore.store.work.last_sync import WALKED
 
 _MUTABLE = frozenset(
     {"status", "phase", "error", "finished_at", "heartbeat_at", "cancelled_at", "warnings_count", "note"}
     | {"outcomes_json", "mirrored_at", "progress_done", "progress_total", "progress_note"}
 ) | frozenset(Counters.__struct_fields__)
 
-_WALKS = ("lore sync", "lore ingest", "lore demo")
-_WALKED = " OR ".join(f"command LIKE '{command}%'" for command in _WALKS)
-
-LEFT_OFF = "left off"
-"""The prefix of the note of a run that succeeded but left work for the next one."""
 UNFINISHED = ("failed", "cancelled", "crashed")
 """The final states of runs that were not completed."""
 
@@ -190,24 +186,9 @@ def last_sync(database: Database) -> RunView | None:
     """Return the newest finished run that walked the lists; None before the first."""
     rows = database.read(
         f"SELECT {', '.join(RunView.__struct_fields__)} FROM sync_runs WHERE status <> 'running'"
-        f" AND mode = 'standard' AND ({_WALKED}) ORDER BY id DESC LIMIT 1"
+        f" AND mode = 'standard' AND ({WALKED}) ORDER BY id DESC LIMIT 1"
     )
     return RunView(*rows[0]) if rows else None
-
-
-def last_success_at(database: Database) -> int | None:
-    """Return when the copy was last brought up to date by a run that walked all lists, not only a part.
-
-    What the run did after that, with documents and vectors, does not matter. For runs that did not record this time,
-    use their end if they succeeded and left nothing for the next run.
-    """
-    rows = database.read(
-        "SELECT MAX(COALESCE(mirrored_at, finished_at)) FROM sync_runs"
-        " WHERE (mirrored_at IS NOT NULL"
-        f" OR (status = 'succeeded' AND COALESCE(note, '') NOT LIKE '{LEFT_OFF} %'))"
-        f" AND mode = 'standard' AND ({_WALKED})"
-    )
-    return None if rows[0][0] is None else int(rows[0][0])
 
 
 FAILED_TIMES = 4

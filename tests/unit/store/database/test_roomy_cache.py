@@ -1,0 +1,24 @@
+"""How many pages a connection to a SQLite file keeps in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tidelore.app.wiring import App
+from tidelore.core.config import Config
+from tidelore.store.database.migrate import migrate
+from tidelore.store.database.opening import open_database
+from tidelore.store.database.sqlite import ROOMY_CACHE_KB
+
+
+def test_only_a_roomy_connection_has_a_large_page_cache(tmp_path: Path) -> None:
+    path = tmp_path / "lore.db"
+    database = open_database(str(path))
+    migrate(database, 1)
+    database.close()
+    app = App(Config(), {}, db=str(path))
+    with app.reading() as reader:
+        assert reader.read("PRAGMA cache_size") == [(-2000,)]
+    kept = app.open_store(roomy=True)
+    assert kept.read("PRAGMA cache_size") == [(-ROOMY_CACHE_KB,)]
+    kept.close()
