@@ -159,7 +159,7 @@ class Worker:
     async def run(self, request: WorkRequest) -> None:
         """Work until stopped, or (`once`) until nothing is due."""
         if request.once:
-            await self._queue.drain(request.concurrency, lambda: self._control.stopping, self.turns.had_turn)
+            await self._queue.drain(request.concurrency, lambda: self._control.stopping, self.turns)
             return
         from tidelore.app.workers.hook_port import HookPort
 
