@@ -195,6 +195,16 @@ WORKING = (
         why="Each of a thousand projects would find out alone that the host is down.",
     ),
     Mutant(
+        name="worker-keeps-the-jobs-of-old-settings",
+        invariant=WORKERS,
+        file="app/workers/running.py",
+        before="            self._app = replace(new, grants=self._app.grants, insists=True)\n",
+        after="            replace(new, grants=self._app.grants, insists=True)\n",
+        test="tests/situations/service/test_workers.py"
+        "::test_a_worker_syncs_a_project_that_is_added_to_its_configuration",
+        why="A worker would say that it reloaded its settings and go on with the old ones.",
+    ),
+    Mutant(
         name="rest-of-a-batch-forgotten",
         invariant=WORKERS,
         file="app/service_jobs.py",

@@ -28,6 +28,7 @@ from tidelore.store.work.service_records import (
     JobRow,
     add_missing_jobs,
     find_job,
+    forgive_jobs,
     keep_jobs,
     list_jobs,
     postpone_jobs,
@@ -109,6 +110,11 @@ class ScopeTurns:
         leases = {row.name: row for row in held_leases(shop.database)}
         stale_ms = int(shop.config.sync.stale_lock_minutes * 60_000)
         return find_due(list_jobs(shop.database), leases, self._specs, shop.clock.now_ms(), stale_ms)
+
+    def forgive(self) -> None:
+        """End the back-off of all scopes, because new settings may have fixed the problem."""
+        with self._shop.database.transaction() as tx:
+            forgive_jobs(tx, self._specs.keys(), self._shop.clock.now_ms())
 
     def goes_on(self) -> bool:
         """Return whether a scope that left work after its turn here continues in a moment."""

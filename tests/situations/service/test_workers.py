@@ -108,6 +108,26 @@ def test_documents_are_made_a_batch_at_a_time_until_none_is_left(
     assert forges.rows(vectors) == [(items,)], "the rest of a batch is not left to the next interval"
 
 
+def test_a_worker_syncs_a_project_that_is_added_to_its_configuration(forges: Station) -> None:
+    every = forges.config.read_text()
+    listed = ", ".join(f'"{name}"' for name in PROJECTS)
+    few = every.replace(f", {listed}", "")
+    assert few != every
+    forges.config.write_text(few)
+    worker = forges.spawn("worker", "--concurrency", "2")
+    stored = "SELECT COUNT(*) FROM issues"
+    wait_until(lambda: forges.rows(stored) == [(5,)], worker)
+    forges.config.write_text("nonsense = [")
+    worker.send_signal(signal.SIGHUP)
+    wait_until(lambda: "keeping the previous one" in log_of(forges).read_text(), worker)
+    forges.config.write_text(every)
+    worker.send_signal(signal.SIGHUP)
+    wait_until(lambda: forges.rows(stored) == [(5 + 2 * len(PROJECTS),)], worker, seconds=20)
+    code, _, err, _ = end(worker)
+    assert code == 0, err
+    assert "Traceback" not in log_of(forges).read_text()
+
+
 def test_the_scope_of_a_killed_worker_is_taken_over(forges: Station) -> None:
     slow = forges.world.faults.add("slow", "GET /projects", 1, seconds=30)
     first = forges.spawn("worker", "--concurrency", "1")
