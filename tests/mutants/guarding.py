@@ -154,6 +154,7 @@ TAKEOVER = (
 
 WORKERS = "scopes of workers"
 TURNS = "tests/contract/test_worker_turns.py"
+BATCHES = "tests/situations/service/test_workers.py::test_documents_are_made_a_batch_at_a_time_until_none_is_left"
 
 WORKING = (
     Mutant(
@@ -192,6 +193,34 @@ WORKING = (
         after='            if ending.blame == "source" and new.due_at is None:\n',
         test=f"{TURNS}::test_other_scopes_of_a_source_that_does_not_respond_wait_with_it[sqlite]",
         why="Each of a thousand projects would find out alone that the host is down.",
+    ),
+    Mutant(
+        name="worker-keeps-the-jobs-of-old-settings",
+        invariant=WORKERS,
+        file="app/workers/running.py",
+        before="            self._app = replace(new, grants=self._app.grants, insists=True)\n",
+        after="            replace(new, grants=self._app.grants, insists=True)\n",
+        test="tests/situations/service/test_workers.py"
+        "::test_a_worker_syncs_a_project_that_is_added_to_its_configuration",
+        why="A worker would say that it reloaded its settings and go on with the old ones.",
+    ),
+    Mutant(
+        name="rest-of-a-batch-forgotten",
+        invariant=WORKERS,
+        file="app/service_jobs.py",
+        before=", again=batch is not None and done >= batch)\n",
+        after=", again=False)\n",
+        test=BATCHES,
+        why="Of a large backlog one batch would be searchable in each interval.",
+    ),
+    Mutant(
+        name="batch-without-an-end",
+        invariant=WORKERS,
+        file="documents/generation.py",
+        before="        if limit is not None and done - report.failed >= limit:\n",
+        after="        if limit is not None and done < 0:\n",
+        test=BATCHES,
+        why="The worker that generates a large backlog would keep it from all others until it is done or killed.",
     ),
 )
 

@@ -343,9 +343,14 @@ def _identity_check(app: App, source: str) -> Callable[[str, int], None]:
 
 
 async def document(
-    app: App, *, full: bool, force: bool, on_progress: Callable[[Progress], None] = lambda _progress: None
+    app: App,
+    *,
+    full: bool,
+    force: bool,
+    on_progress: Callable[[Progress], None] = lambda _progress: None,
+    limit: int | None = None,
 ) -> DocumentReport:
-    """Generate the documents of items marked as changed; sends no requests."""
+    """Generate the documents of items marked as changed, at most a batch of `limit`; sends no requests."""
     from tidelore.documents.generation import make_documents
     from tidelore.store.mirror.documents import mark_all
     from tidelore.store.work.session import DOCUMENTS_LEASE, Workshop, open_session
@@ -358,7 +363,7 @@ async def document(
         async with open_session(shop, force=force, phase="docs", note=note, lease=DOCUMENTS_LEASE) as session:
             if full:
                 mark_all(database, session.lease, app.clock.now_ms())
-            report = await make_documents(session, also_to_ledger(session, on_progress))
+            report = await make_documents(session, also_to_ledger(session, on_progress), limit=limit)
             session.warnings = report.failed
             return report
     finally:
@@ -371,6 +376,7 @@ async def embed(
     full: bool = False,
     only: Sequence[int] | None = None,
     on_progress: Callable[[Progress], None] = lambda _progress: None,
+    limit: int | None = None,
 ) -> EmbedReport:
     """Compute missing embeddings, without a lease; if none can be computed, the report contains the reason."""
     from tidelore.core.progress import EmbedReport
@@ -380,7 +386,7 @@ async def embed(
     database = app.open_store()
     try:
         shop = Workshop(database, app.config, app.clock, app.seam, "lore embed", app.insists)
-        await store_vectors(app, shop, made, full=full, only=only, on_progress=on_progress)
+        await store_vectors(app, shop, made, full=full, only=only, on_progress=on_progress, limit=limit)
     finally:
         database.close()
     return made
@@ -394,6 +400,7 @@ async def store_vectors(
     full: bool = False,
     only: Sequence[int] | None = None,
     on_progress: Callable[[Progress], None],
+    limit: int | None = None,
 ) -> None:
     """Open the embedder and store embeddings; the report is updated while it runs."""
     from tidelore.core.errors import ExtraMissing, UserError
@@ -412,7 +419,7 @@ async def store_vectors(
         from tidelore.documents.embed import embed_documents
 
         try:
-            await embed_documents(shop, embedder, only, on_progress, full=full, report=made)
+            await embed_documents(shop, embedder, only, on_progress, full=full, report=made, limit=limit)
         finally:
             await embedder.aclose()
     except UserError as error:

@@ -80,11 +80,14 @@ def _units(app: App) -> dict[str, SyncJob]:
     }
 
 
-def copy_jobs(app: App) -> list[Job]:
-    """Return the jobs of the local copy: documents, vectors if enabled, and the upkeep of the run ledger."""
+def copy_jobs(app: App, batch: int | None = None) -> list[Job]:
+    """Return the jobs of the local copy: documents, vectors if enabled, and the upkeep of the run ledger.
+
+    A turn generates or embeds a `batch` of documents, by default all of them.
+    """
     documents = JobSpec(DOCUMENTS, COPY, "documents", COPY, DOCUMENTS_SECONDS, turn=SYNC_TURN, asks=False)
     ledger = JobSpec(LEDGER, COPY, "upkeep", COPY, LEDGER_SECONDS, asks=False)
-    jobs = [Job(documents, lambda: make_documents(app)), Job(ledger, lambda: keep_ledger(app))]
+    jobs = [Job(documents, lambda: make_documents(app, batch)), Job(ledger, lambda: keep_ledger(app))]
     extra = missing_extra(app.config.embedding)
     if extra is not None:
         fix = install_command(extra)
@@ -92,7 +95,7 @@ def copy_jobs(app: App) -> list[Job]:
         _LOG.warning("embeddings are not computed: the extra %r is not installed (%s)", extra, fix, extra=told)
     elif app.config.embedding.provider != "none":
         spec = JobSpec(EMBEDDINGS, EMBEDDING, "embeddings", app.config.embedding.provider, EMBEDDINGS_SECONDS)
-        jobs.append(Job(spec, Embedding(app).run))
+        jobs.append(Job(spec, Embedding(app, batch).run))
     return jobs
 
 
@@ -239,7 +242,7 @@ async def keep_ledger(app: App) -> JobResult:
     return JobResult(idle=not forgotten)
 
 
-async def make_documents(app: App) -> JobResult:
+async def make_documents(app: App, batch: int | None = None) -> JobResult:
     from tidelore.app.mirroring import document
     from tidelore.store.mirror.documents import due_sources
 
@@ -250,15 +253,17 @@ async def make_documents(app: App) -> JobResult:
         database.close()
     if not waiting:
         return JobResult(idle=True)
-    report = await run_in_thread(lambda: document(app, full=False, force=False))
-    return JobResult(wakes=(EMBEDDINGS,) if report.regenerated else ())
+    report = await run_in_thread(lambda: document(app, full=False, force=False, limit=batch))
+    done = report.regenerated + report.unchanged + report.removed
+    return JobResult(wakes=(EMBEDDINGS,) if report.regenerated else (), again=batch is not None and done >= batch)
 
 
 class Embedding:
     """Computes embeddings. The first run skips the quick check, because the model may have changed."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, batch: int | None = None) -> None:
         self._app = app
+        self._batch = batch
         self._looked = False
 
     async def run(self) -> JobResult:
@@ -277,8 +282,9 @@ class Embedding:
             database.close()
         if self._looked and not needed:
             return JobResult(idle=True)
-        made = await embed(self._app)
-        return JobResult(error=made.error, idle=not made.embedded and made.error is None)
+        made = await embed(self._app, limit=self._batch)
+        again = self._batch is not None and made.embedded >= self._batch
+        return JobResult(error=made.error, idle=not made.embedded and made.error is None, again=again)
 
 
 POLL_COMMAND = "lore poll bluesky"

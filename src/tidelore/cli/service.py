@@ -104,17 +104,23 @@ def worker_command(
 
     Start any number of workers, on any number of machines, with the same configuration and database. Every project is
     synced by one worker at a time, and what a killed worker left is taken over. All workers together keep to one rate
-    limit per host. `lore status` shows who works on what. SIGTERM and SIGINT stop a worker with exit code 0. On SQLite
-    use `lore service`.
+    limit per host. `lore status` shows who works on what. SIGTERM and SIGINT stop a worker with exit code 0. SIGHUP or
+    a changed configuration file reloads the settings. On SQLite use `lore service`.
     """
-    from tidelore.app.workers.running import WorkRequest, run_worker
+    from tidelore.app.workers.running import SettingsFile, WorkRequest, run_worker
     from tidelore.cli.output.logs import set_up_logging
+    from tidelore.core.config_file import config_path
 
     invocation = invocation_of(ctx)
     choices = invocation.choices
     app = invocation.app()
-    set_up_logging(app.config, verbose=choices.verbose, quiet=choices.quiet or choices.robot, service=True)
-    report = run_worker(app, WorkRequest(concurrency, once, seconds, hooks))
+
+    def log_as_asked(new: App) -> None:
+        set_up_logging(new.config, verbose=choices.verbose, quiet=choices.quiet or choices.robot, service=True)
+
+    log_as_asked(app)
+    settings = SettingsFile(config_path(choices.config, os.environ), invocation.app, log_as_asked)
+    report = run_worker(app, WorkRequest(concurrency, once, seconds, hooks), settings)
     said = f"Worked for {report.summary.seconds:.1f} s: {report.summary.ended:,} turns of scopes."
     return Output(report.summary, [said], report.error if once else None)
 

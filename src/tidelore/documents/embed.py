@@ -61,15 +61,17 @@ async def embed_documents(
     *,
     full: bool = False,
     report: EmbedReport | None = None,
+    limit: int | None = None,
 ) -> EmbedReport:
     """Embed the due documents, of all or of `only`; with `full`, discard existing vectors first.
 
+    With `limit`, stop after the step in which that many were embedded; vectors of other models are kept until then.
     A `report` that is passed in is updated after each step, so it is correct even if the stage is cancelled.
     """
     began = shop.clock.monotonic()
     report = EmbedReport() if report is None else report
     try:
-        await _Stage(shop, embedder, report, on_progress).run(only, full=full)
+        await _Stage(shop, embedder, report, on_progress, limit).run(only, full=full)
     except (RemoteError, UserError) as error:
         report.error = error
         report.notice = f"embedding stopped: {error.message}"
@@ -87,7 +89,10 @@ def next_step(size: int, seconds: float, least: int) -> int:
 class _Stage:
     """One run over the due documents."""
 
-    def __init__(self, shop: Workshop, embedder: Embedder, report: EmbedReport, on_progress: OnProgress) -> None:
+    def __init__(
+        self, shop: Workshop, embedder: Embedder, report: EmbedReport, on_progress: OnProgress, limit: int | None
+    ) -> None:
+        self._limit = limit
         self._shop = shop
         self._embedder = embedder
         self._report = report
@@ -110,7 +115,7 @@ class _Stage:
         table = VectorTable(shop.database, model)
         if due:
             await self._work(table, self._cuts(model, only), due)
-        if only is None:
+        if only is None and not self._is_full():
             report.removed += drop_other_models(shop.database, model.id)
             await asyncio.to_thread(build_graph, shop.database, model)
 
@@ -127,7 +132,13 @@ class _Stage:
             note = f"{self._report.chunks:,} vectors"
             self._on_progress(Progress("all projects", "embeddings", done, due, note))
             await clock.sleep(0)
+            if self._is_full():
+                return
         self._report.failed = refused
+
+    def _is_full(self) -> bool:
+        """Return whether as many documents were embedded as one batch has."""
+        return self._limit is not None and self._report.embedded >= self._limit
 
     async def _embed(self, table: VectorTable, step: list[_Cut]) -> int:
         """Embed and store a step; if it is refused, retry document by document. Return how many were refused."""

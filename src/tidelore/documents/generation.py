@@ -39,20 +39,28 @@ WAIT_SECONDS = 10.0
 
 
 async def make_documents(
-    session: Session, on_progress: OnProgress = silent, only: Sequence[DocumentSource] | None = None
+    session: Session,
+    on_progress: OnProgress = silent,
+    only: Sequence[DocumentSource] | None = None,
+    limit: int | None = None,
 ) -> DocumentReport:
-    """Generate the documents of all marked sources, or of `only`; yield to the heartbeat between batches."""
+    """Generate the documents of all marked sources, or of `only`; yield to the heartbeat between batches.
+
+    With `limit`, stop after the batch in which that many were done; those that fail do not count.
+    """
     if covers(session.lease.name, DOCUMENTS_LEASE):
-        return await _generate(session, on_progress, only)
+        return await _generate(session, on_progress, only, limit)
     shop = session.shop
     lease = await wait_for_lease(shop, force=False, name=DOCUMENTS_LEASE, wait_seconds=WAIT_SECONDS)
     try:
-        return await _generate(replace(session, held=lease), on_progress, only)
+        return await _generate(replace(session, held=lease), on_progress, only, limit)
     finally:
         lease.release()
 
 
-async def _generate(session: Session, on_progress: OnProgress, only: Sequence[DocumentSource] | None) -> DocumentReport:
+async def _generate(
+    session: Session, on_progress: OnProgress, only: Sequence[DocumentSource] | None, limit: int | None = None
+) -> DocumentReport:
     shop, report = session.shop, DocumentReport()
     total = count_dirty(shop.database) if only is None else len(only)
     shop.seam(Seam.DOCUMENTS)
@@ -62,6 +70,8 @@ async def _generate(session: Session, on_progress: OnProgress, only: Sequence[Do
         on_progress(Progress("all projects", "documents", done, total, f"{report.regenerated:,} written"))
         session.lease.heartbeat()
         await shop.clock.sleep(0)
+        if limit is not None and done - report.failed >= limit:
+            break
     return report
 
 

@@ -28,6 +28,7 @@ from tidelore.store.work.service_records import (
     JobRow,
     add_missing_jobs,
     find_job,
+    forgive_jobs,
     keep_jobs,
     list_jobs,
     postpone_jobs,
@@ -39,7 +40,7 @@ from tidelore.store.work.session import Workshop, acquire_lease, insist
 _LOG = logging.getLogger(__name__)
 
 SOON_MS = 2000
-"""A scope that was woken while it ran and is due within this time is put into the queue at once."""
+"""A scope that was woken while it ran, or left work, and is due within this time is put into the queue at once."""
 
 
 def scope_lease(name: str) -> str:
@@ -83,6 +84,7 @@ class ScopeTurns:
         self._specs: Mapping[str, JobSpec] = {}
         self.ended = 0
         self.had_turn: set[str] = set()
+        self._left: set[str] = set()
         self.errors: dict[str, TideloreError] = {}
 
     def set_scopes(self, specs: Mapping[str, JobSpec], *, forget: bool = False) -> None:
@@ -108,6 +110,17 @@ class ScopeTurns:
         leases = {row.name: row for row in held_leases(shop.database)}
         stale_ms = int(shop.config.sync.stale_lock_minutes * 60_000)
         return find_due(list_jobs(shop.database), leases, self._specs, shop.clock.now_ms(), stale_ms)
+
+    def forgive(self) -> None:
+        """End the back-off of all scopes, because new settings may have fixed the problem."""
+        with self._shop.database.transaction() as tx:
+            forgive_jobs(tx, self._specs.keys(), self._shop.clock.now_ms())
+
+    def goes_on(self) -> bool:
+        """Return whether a scope that left work after its turn here continues in a moment."""
+        soon = self._shop.clock.now_ms() + SOON_MS
+        rows = [row for row in list_jobs(self._shop.database) if row.name in self._left] if self._left else []
+        return any(row.due_at is not None and row.due_at <= soon for row in rows)
 
     def wake(self, names: Collection[str]) -> list[DueScope]:
         """Make scopes due that are not backing off, each at most once in `rest_seconds`; return when."""
@@ -205,10 +218,10 @@ class ScopeTurns:
                 postpone_jobs(tx, [one for one in others if one != name], new.due_at)
             woken = wake_jobs(tx, done.wakes, now_ms)
         self.had_turn -= set(done.wakes)
-        if not ending.again:
-            self.had_turn.add(name)
+        self._left.discard(name)
+        (self._left if ending.again else self.had_turn).add(name)
         JobRecorder(shop.database, shop.clock).save_budgets({spec.source: done.budget})
-        if again and new.due_at is not None and new.due_at <= now_ms + SOON_MS:
+        if (again or ending.again) and new.due_at is not None and new.due_at <= now_ms + SOON_MS:
             woken[name] = new.due_at
         return [DueScope(one, (now_ms - due) / 1000) for one, due in woken.items()]
 

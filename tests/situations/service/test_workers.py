@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 
@@ -10,6 +11,11 @@ from tests.databases.postgres_server import PostgresServer
 from tests.situations.service.station import LAB, Program, Station, end, wait_until
 from tests.situations.service.test_postgres import assert_sound, has_arrived, live, log_of, settle, write
 from tests.situations.service.test_sources import catch_up
+
+from tidelore.app.workers import scopes
+from tidelore.app.workers.running import WorkRequest, work
+from tidelore.documents import generation
+from tidelore.service.control import Control
 
 PROJECTS = tuple(f"harbor/quay-{number}" for number in range(6))
 
@@ -82,6 +88,44 @@ def test_three_workers_send_the_requests_of_one_and_make_the_same_copy(
         alone = forges.spent(lambda: work_once(forges, 1))
         assert shared == alone, "a project that two workers had read would show twice"
         assert forges.rows("SELECT title FROM issues ORDER BY title") == issues
+
+
+def test_documents_are_made_a_batch_at_a_time_until_none_is_left(
+    forges: Station, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scopes, "BATCH", 4)
+    monkeypatch.setattr(generation, "BATCH", 2)
+    text = forges.config.read_text()
+    forges.config.write_text(text.replace('provider = "none"', 'provider = "local"'))
+    items = 5 + 2 * len(PROJECTS)
+    report = asyncio.run(work(forges.app(), WorkRequest(concurrency=2, once=True), Control()))
+    assert report.error is None
+    made = forges.rows("SELECT docs_regenerated FROM sync_runs WHERE docs_regenerated > 0")
+    assert sum(count for (count,) in made) == items
+    assert max(count for (count,) in made) == 4, "a turn is a batch"
+    assert forges.rows("SELECT COUNT(*) FROM dirty_sources") == [(0,)]
+    vectors = "SELECT COUNT(DISTINCT document_id) FROM embeddings"
+    assert forges.rows(vectors) == [(items,)], "the rest of a batch is not left to the next interval"
+
+
+def test_a_worker_syncs_a_project_that_is_added_to_its_configuration(forges: Station) -> None:
+    every = forges.config.read_text()
+    listed = ", ".join(f'"{name}"' for name in PROJECTS)
+    few = every.replace(f", {listed}", "")
+    assert few != every
+    forges.config.write_text(few)
+    worker = forges.spawn("worker", "--concurrency", "2")
+    stored = "SELECT COUNT(*) FROM issues"
+    wait_until(lambda: forges.rows(stored) == [(5,)], worker)
+    forges.config.write_text("nonsense = [")
+    worker.send_signal(signal.SIGHUP)
+    wait_until(lambda: "keeping the previous one" in log_of(forges).read_text(), worker)
+    forges.config.write_text(every)
+    worker.send_signal(signal.SIGHUP)
+    wait_until(lambda: forges.rows(stored) == [(5 + 2 * len(PROJECTS),)], worker, seconds=20)
+    code, _, err, _ = end(worker)
+    assert code == 0, err
+    assert "Traceback" not in log_of(forges).read_text()
 
 
 def test_the_scope_of_a_killed_worker_is_taken_over(forges: Station) -> None:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from tidelore.core.clock import Clock
 from tidelore.core.config import Config
 from tidelore.core.extras import extra_missing
-from tidelore.service.schedule import JobSpec
-from tidelore.service.turns import DueScope
+from tidelore.service.schedule import BREATH_SECONDS, JobSpec
+from tidelore.service.turns import DueScope, ScopeTurns
 from tidelore.store.database.port import Database
 from tidelore.store.work.worker_queue import SCHEMA, create_queue
 
@@ -42,7 +42,14 @@ STOP_SECONDS = 2.0
 AGAIN_SECONDS = 2.0
 _FOREVER_SECONDS = 86_400.0
 _MOST_PRIORITY = 1_000_000
-_TASKS = {"sync": "sync_scope", "answers": "send_outbox", "handler": "handle_events", "groups": "find_projects"}
+_TASKS = {
+    "sync": "sync_scope",
+    "answers": "send_outbox",
+    "handler": "handle_events",
+    "groups": "find_projects",
+    "documents": "make_documents",
+    "embeddings": "embed_documents",
+}
 
 Work = Callable[[str], Awaitable[None]]
 
@@ -152,13 +159,15 @@ class WorkQueue:
             if isinstance(one, Exception) and not isinstance(one, asyncio.CancelledError):
                 raise one
 
-    async def drain(self, concurrency: int, stopping: Callable[[], bool], had_turn: Collection[str]) -> None:
-        """Work until no scope is due that has not had its turn."""
+    async def drain(self, concurrency: int, stopping: Callable[[], bool], turns: ScopeTurns) -> None:
+        """Work until no scope is due that has not had its turn, and none that left work is about to continue."""
         async with self._app.open_async():
             while not stopping():
-                due = [one for one in await asyncio.to_thread(self._look) if one.name not in had_turn]
+                due = [one for one in await asyncio.to_thread(self._look) if one.name not in turns.had_turn]
                 if not due:
-                    return
+                    if not await asyncio.to_thread(turns.goes_on):
+                        return
+                    await self._clock.sleep(BREATH_SECONDS / 5)
                 await self.defer(due)
                 await self._run_worker(SCOPES, concurrency, wait=False)
 

@@ -26,6 +26,8 @@ from tidelore.service.status import WORKER_PREFIX
 
 if TYPE_CHECKING:
     from tidelore.app.wiring import App
+    from tidelore.app.workers.hook_port import HookPort
+    from tidelore.service.control import ConfigReloader
     from tidelore.service.jobs import Job
     from tidelore.service.turns import DueScope, ScopeTurns
     from tidelore.store.database.port import Database
@@ -37,6 +39,8 @@ COMMAND = "lore worker"
 REFRESH_SECONDS = 30.0
 """How often a worker looks for new projects of groups."""
 BEAT_SECONDS = 15.0
+RELOAD_SECONDS = 0.5
+"""How often a worker checks whether its settings must be reloaded."""
 
 
 class WorkRequest(Struct, frozen=True):
@@ -49,6 +53,14 @@ class WorkRequest(Struct, frozen=True):
     once: bool = False
     seconds: float | None = None
     hooks: bool | None = None
+
+
+class SettingsFile(Struct, frozen=True):
+    """Where the settings are, how they are loaded, and who is told of new ones."""
+
+    path: str
+    load: Callable[[], App]
+    on_new: Callable[[App], None]
 
 
 class WorkerReport(Struct):
@@ -98,6 +110,73 @@ class Worker:
         self._refreshed = float("-inf")
         self._queue = WorkQueue(app.address, app.config, app.clock, self._work, self._look)
         self._continuous: dict[str, asyncio.Task[None]] = {}
+        self._source: ConfigReloader[App] | None = None
+        self._on_settings: Callable[[App], None] = lambda _app: None
+        self._port: HookPort | None = None
+
+    def watch(self, load: Callable[[], App], config_file: str, on_settings: Callable[[App], None]) -> None:
+        """Reload the settings of a file on request and when it changes; `on_settings` is called with new ones."""
+        from tidelore.app.service_jobs import refuse_idle
+        from tidelore.app.workers.scopes import build_scopes
+        from tidelore.service.control import ConfigReloader
+
+        def guarded() -> App:
+            new = load()
+            if new.address != self._app.address:
+                raise ConfigError(
+                    "storage.path changed; the running worker keeps its database",
+                    fix="restart the worker to use the new database",
+                    key="storage.path",
+                )
+            refuse_idle([job.spec for job in build_scopes(new, self._database).values()])
+            return new
+
+        self._source = ConfigReloader(config_file, guarded)
+        self._on_settings = on_settings
+
+    async def _reload(self, request: WorkRequest) -> None:
+        """Use new settings from the next turn of each scope on; turns under way end with the old ones."""
+        source, asked = self._source, self._control.take_reload()
+        if source is None or not (asked or source.changed(self._app.clock.monotonic())):
+            return
+        try:
+            # While the database is unreachable the request waits: the file could not be checked.
+            await asyncio.to_thread(self.turns.due)
+            new = await asyncio.to_thread(source.load)
+            if new is None:
+                return
+            self._app = replace(new, grants=self._app.grants, insists=True)
+            self._scopes = {}
+            await asyncio.to_thread(self.refresh, forget=True)
+            await asyncio.to_thread(self.turns.forgive)
+        except StorageFailed as error:
+            self._control.reload()
+            _LOG.warning("cannot reload the configuration: %s", error.message, extra={"event": "reload_failed"})
+            return
+        self._on_settings(self._app)
+        for task in self._continuous.values():
+            task.cancel()
+        try:
+            await self._open_port(request)
+        except TideloreError as error:
+            _LOG.error("%s", error.message, extra={"event": "port_refused", "code": error.code})
+        _LOG.info("configuration reloaded", extra={"event": "config_reloaded"})
+
+    async def _keep_settings(self, request: WorkRequest) -> None:
+        while True:
+            await self._reload(request)
+            await self._app.clock.sleep(RELOAD_SECONDS)
+
+    async def _open_port(self, request: WorkRequest) -> None:
+        """Receive webhooks with the present settings."""
+        from tidelore.app.workers.hook_port import HookPort
+
+        if self._port is not None:
+            await self._port.close()
+        self._port = None
+        if request.hooks is not False:
+            self._port = HookPort(self._app, self._wake_announced, insists=bool(request.hooks))
+            self._port.open()
 
     def close(self) -> None:
         """Close the connection of shared rate limits."""
@@ -159,24 +238,19 @@ class Worker:
     async def run(self, request: WorkRequest) -> None:
         """Work until stopped, or (`once`) until nothing is due."""
         if request.once:
-            await self._queue.drain(request.concurrency, lambda: self._control.stopping, self.turns.had_turn)
+            await self._queue.drain(request.concurrency, lambda: self._control.stopping, self.turns)
             return
-        from tidelore.app.workers.hook_port import HookPort
-
-        port = (
-            None if request.hooks is False else HookPort(self._app, self._wake_announced, insists=bool(request.hooks))
-        )
-        if port is not None:
-            port.open()
-        keeper = asyncio.create_task(self._keep_streams())
+        await self._open_port(request)
+        keepers = [asyncio.create_task(one) for one in (self._keep_streams(), self._keep_settings(request))]
         try:
             async with _stopped_after(request.seconds, self._control):
                 await self._queue.run(request.concurrency, lambda: self._control.stopping, self._control.woken)
         finally:
-            keeper.cancel()
-            await asyncio.gather(keeper, return_exceptions=True)
-            if port is not None:
-                await port.close()
+            for keeper in keepers:
+                keeper.cancel()
+            await asyncio.gather(*keepers, return_exceptions=True)
+            if self._port is not None:
+                await self._port.close()
 
     async def _keep_streams(self) -> None:
         """Run continuous scopes; the worker that holds the lease of one runs it, the others look again later."""
@@ -197,7 +271,7 @@ class Worker:
             await self.turns.take(job)
 
 
-async def work(app: App, request: WorkRequest, control: Control) -> WorkerReport:
+async def work(app: App, request: WorkRequest, control: Control, settings: SettingsFile | None = None) -> WorkerReport:
     """Run a worker until it is stopped."""
     from tidelore.app.workers.queue import prepare_queue
 
@@ -209,6 +283,8 @@ async def work(app: App, request: WorkRequest, control: Control) -> WorkerReport
         prepare_queue(database)
         worker = Worker(app, database, control)
         try:
+            if settings is not None:
+                worker.watch(settings.load, settings.path, settings.on_new)
             async with _registered(worker.shop, identity):
                 worker.refresh(forget=True)
                 _LOG.info("worker started", extra={"event": "worker_started", "concurrency": request.concurrency})
@@ -225,13 +301,16 @@ async def work(app: App, request: WorkRequest, control: Control) -> WorkerReport
         database.close()
 
 
-def run_worker(app: App, request: WorkRequest) -> WorkerReport:
-    """Run a worker: SIGTERM and SIGINT stop it cleanly. Signals are handled as by the service."""
+def run_worker(app: App, request: WorkRequest, settings: SettingsFile | None = None) -> WorkerReport:
+    """Run a worker: SIGTERM and SIGINT stop it cleanly, SIGHUP reloads the settings, as in the service."""
     from tidelore.service.threads import supervise
 
     check_workable(app)
     control, patience = Control(), app.new_patience()
-    return supervise(lambda: work(replace(app, patience=patience), request, control), control, patience)
+    if settings is not None:
+        load = settings.load
+        settings = replace(settings, load=lambda: replace(load(), patience=patience))
+    return supervise(lambda: work(replace(app, patience=patience), request, control, settings), control, patience)
 
 
 @asynccontextmanager

@@ -107,6 +107,15 @@ def wake_jobs(tx: Transaction, names: Collection[str], now_ms: int, rest_ms: int
     return dict(rows)
 
 
+def forgive_jobs(tx: Transaction, names: Collection[str], now_ms: int) -> None:
+    """Make jobs due that are backing off; their failures stay counted until they succeed."""
+    tx.execute(
+        f"UPDATE service_jobs SET state = 'idle', due_at = :now WHERE name {tx.among('names')}"
+        " AND state = 'backing_off'",
+        {"names": tx.texts(names), "now": now_ms},
+    )
+
+
 def postpone_jobs(tx: Transaction, names: Collection[str], until_ms: int) -> None:
     """Let jobs of a source that does not respond wait; those that run are left alone."""
     tx.execute(
