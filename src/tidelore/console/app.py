@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual import constants
+from textual import constants, events
 from textual.app import App as TextualApp
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -90,9 +90,14 @@ SCREENS: dict[str, type[ConsoleScreen]] = {
     "search": SearchScreen,
     "log": LogScreen,
 }
+HELP = "help"
 REFRESH_SECONDS = 2.0
-SETTLED_SECONDS = 5.0
-"""When everything that lives as long as the console has been loaded."""
+PREPARE_SECONDS = 0.1
+"""How long keys and the service have the event loop to themselves before a screen is prepared."""
+RARELY = 1_000
+"""Of so many younger collections one collects everything, instead of one of ten."""
+QUIET_BEATS, BEATS_PER_COLLECTION = 3, 30
+"""After how many refreshes without a key everything is collected, and after how many more again."""
 TURN_SECONDS = 0.001
 ESCAPE_SECONDS = 0.05
 """How long to wait after Escape for the rest of another key, unless ESCDELAY says otherwise."""
@@ -126,6 +131,8 @@ class ConsoleApp(TextualApp[None]):
         self._colourless = colourless
         self._signals = signals
         self._handlers: dict[int, Any] = {}
+        self._collecting = gc.get_threshold()
+        self._quiet_beats = 0
         super().__init__(driver_class=TerminalDriver)
         self.backend = backend
         for one in THEMES:
@@ -134,6 +141,8 @@ class ConsoleApp(TextualApp[None]):
         self.set_class(colourless, "-colourless")
         for name, screen in SCREENS.items():
             self.add_mode(name, partial(self._open, screen))
+        # Installed, so that it stays mounted after it was closed.
+        self.install_screen(HelpScreen(), HELP)
 
     def _open(self, kind: type[ConsoleScreen]) -> ConsoleScreen:
         screen = kind(self.backend)
@@ -146,18 +155,35 @@ class ConsoleApp(TextualApp[None]):
         return [*found, NoColor()] if self._colourless else found
 
     def on_mount(self) -> None:
+        # The collector would look through all modules, styles and rows again and again, some 75 ms each time and in
+        # the middle of a key. Modules and styles stay; the rest is collected while no key is pressed.
+        gc.freeze()
+        gc.set_threshold(*self._collecting[:2], RARELY)
         self.switch_mode(self._first)
         self.set_interval(REFRESH_SECONDS, self._beat)
-        # The collector would look through all modules and styles again and again, some 75 ms each time.
-        self.set_timer(SETTLED_SECONDS, gc.freeze)
+        self.set_timer(PREPARE_SECONDS, self._prepare)
         # Not by the event loop, which may be waiting for a terminal that takes no output.
         self._handlers = {number: signal.signal(number, self._leave) for number in self._signals}
         if self.backend.service is not None:
             # After the first paint, because loading the service would delay it.
             self.call_after_refresh(self.backend.service.start)
 
+    def _prepare(self) -> None:
+        """Mount and lay out the next screen that was not opened yet, because a key would wait 30 to 100 ms for it."""
+        waiting = [name for name in SCREENS if not self._screen_stacks.get(name)]
+        if waiting:
+            self._init_mode(waiting[0])
+        elif not self.get_screen(HELP).is_running:
+            self._get_screen(HELP)
+        else:
+            # Now everything is loaded that lives as long as the console.
+            gc.freeze()
+            return
+        self.set_timer(PREPARE_SECONDS, self._prepare)
+
     def on_unmount(self) -> None:
         gc.unfreeze()
+        gc.set_threshold(*self._collecting)
         for number, handler in self._handlers.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
@@ -181,6 +207,15 @@ class ConsoleApp(TextualApp[None]):
         seen = next((screen for screen in reversed(self.screen_stack) if isinstance(screen, ConsoleScreen)), None)
         if seen is not None:
             seen.reload()
+        self._quiet_beats += 1
+        if self._quiet_beats % BEATS_PER_COLLECTION == QUIET_BEATS:
+            gc.collect()
+
+    async def on_event(self, event: events.Event) -> None:
+        """Note that a key was pressed, and handle the event."""
+        if isinstance(event, events.Key):
+            self._quiet_beats = 0
+        await super().on_event(event)
 
     def action_dark(self) -> None:
         """Switch between the dark and the light theme."""
@@ -190,7 +225,7 @@ class ConsoleApp(TextualApp[None]):
 
     def action_keys(self) -> None:
         """Show all keys."""
-        self.push_screen(HelpScreen())
+        self.push_screen(HELP)
 
 
 def run_console(

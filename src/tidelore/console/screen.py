@@ -190,7 +190,9 @@ class ConsoleScreen(Screen[None]):
         """Draw what was read."""
 
     def on_screen_resume(self) -> None:
-        self.reload()
+        # A screen that is only being prepared does not read the database.
+        if self.is_current:
+            self.reload()
 
     def reload(self) -> None:
         """Reload this screen, unless a reload is running."""

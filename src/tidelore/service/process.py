@@ -22,6 +22,8 @@ from msgspec import Struct
 from tidelore.core.errors import Cancelled, LockHeld, TideloreError, every_error
 from tidelore.core.signals import ended_in_order
 
+NICENESS = 5
+"""How much the service gives way to the console where processors are few, so that keys do not wait for a sync."""
 KILL_SECONDS = 10.0
 """How long the process may take to end after a stop request before it is killed."""
 
@@ -153,6 +155,7 @@ def _run_child(channel: socket.socket, make: Callable[[], StartableService]) -> 
     try:
         # Ctrl+C is a key of the console.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        os.nice(NICENESS)
         nothing = os.open(os.devnull, os.O_RDWR)
         for number in (0, 1, 2):
             # Otherwise it would keep the terminal open.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import threading
 from pathlib import Path
@@ -14,9 +15,10 @@ from tests.faces.console.copy_room import LEDGER, REPO
 from tests.faces.console.stage import KEYS, SIZES, Seat, watch
 
 from tidelore.app.wiring import App
-from tidelore.console.app import ConsoleApp
+from tidelore.console.app import HELP, SCREENS, ConsoleApp
 from tidelore.console.backend import Backend
 from tidelore.console.log import Logbook
+from tidelore.console.runs import RunsScreen
 from tidelore.console.style import DARK, LIGHT
 from tidelore.console.table import RowTable
 from tidelore.service.panels import read_dashboard
@@ -224,6 +226,57 @@ def test_the_help_screen_lists_the_keys_and_the_theme_can_be_changed(copy: App) 
             await seat.press("question_mark", "escape") if place != "search" else None
 
     watch(copy, look)
+
+
+def test_screens_are_mounted_before_their_key_and_do_not_query_the_database(
+    copy: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queried: set[str] = set()
+    question = RunsScreen.question
+
+    def observed(*words: Any) -> Any:
+        queried.add("runs")
+        return question(*words)
+
+    monkeypatch.setattr(RunsScreen, "question", observed)
+
+    async def look(seat: Seat) -> None:
+        console = seat.console
+        while not console.get_screen(HELP).is_running:
+            await seat.pilot.pause(0.01)
+        prepared = {name: console._screen_stacks[name][0] for name in SCREENS}
+        await seat.settle()
+        assert (console.current_mode, queried) == ("overview", set())
+        await seat.go("runs")
+        assert (console.screen, queried) == (prepared["runs"], {"runs"})
+        assert "poll github" in seat.text
+
+    watch(copy, look)
+
+
+def test_help_opened_before_is_drawn_in_the_theme_chosen_since(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        colours = []
+        for _ in range(2):
+            await seat.press("question_mark")
+            assert "copy the reference" in seat.text
+            colours.append(seat.console.screen.query_one("#keys").styles.background)
+            await seat.press("escape", "d")
+        assert colours[0] != colours[1]
+
+    watch(copy, look)
+
+
+def test_ending_the_console_restores_the_garbage_collector(copy: App) -> None:
+    before = gc.get_threshold()
+
+    async def look(seat: Seat) -> None:
+        assert gc.get_threshold() != before
+        assert gc.get_freeze_count() > 0
+        await seat.settle()
+
+    watch(copy, look)
+    assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)
 
 
 @pytest.mark.deep
