@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from itertools import chain, islice
@@ -26,8 +26,10 @@ from tidelore.core.errors import DatabaseUnusable, IntegrityError, NotFound, Sto
 from tidelore.core.patterns import late_pattern
 from tidelore.store.database.port import SCHEMA_RECORD, Flush, Params, Patience, Row, foreign_database
 
-SIZES = (64, 16, 4, 1)
+SIZES = (64, 32, 8, 2, 1)
 """The numbers of rows one statement may insert. Only a few sizes, so that prepared statements are reused."""
+LONGEST_CACHED = 16_384
+"""The driver does not cache a statement with a longer text (in bytes): it would be prepared again for each page."""
 
 _VALUES = " VALUES "
 _PIECE = late_pattern(r"'(?:[^']|'')*'|(?<!:):(\w+)|[()]")
@@ -35,7 +37,10 @@ _PIECE = late_pattern(r"'(?:[^']|'')*'|(?<!:):(\w+)|[()]")
 
 @lru_cache(maxsize=256)
 def repeated(sql: str, names: tuple[str, ...]) -> Mapping[int, str]:
-    """Return an INSERT with numbered parameters for each group size; empty if the statement cannot be repeated."""
+    """Return an INSERT with numbered parameters for each group size whose text the driver caches.
+
+    Empty if the statement cannot be repeated.
+    """
     head, _, rest = sql.partition(_VALUES)
     end = _closing(rest)
     if end is None or _has_parameters(head) or _has_parameters(rest[end:]):
@@ -48,15 +53,16 @@ def repeated(sql: str, names: tuple[str, ...]) -> Mapping[int, str]:
 
         return _PIECE.sub(numbered, rest[:end])
 
-    return {size: f"{head}{_VALUES}{', '.join(map(row, range(size)))}{rest[end:]}" for size in SIZES}
+    texts = {size: f"{head}{_VALUES}{', '.join(map(row, range(size)))}{rest[end:]}" for size in SIZES}
+    return {size: text for size, text in texts.items() if size == 1 or len(text.encode()) <= LONGEST_CACHED}
 
 
-def grouped(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[int, list[Any]]]:
-    """Yield rows in groups of the allowed sizes: the number of rows, and their values in one flat list."""
+def grouped(rows: Iterable[Sequence[Any]], sizes: Collection[int] = SIZES) -> Iterator[tuple[int, list[Any]]]:
+    """Yield rows in groups of these sizes (largest first, the last is 1): the size, and the values in one flat list."""
     left = iter(rows)
-    while batch := list(islice(left, SIZES[0])):
+    while batch := list(islice(left, next(iter(sizes)))):
         begin = 0
-        for size in SIZES:
+        for size in sizes:
             while len(batch) - begin >= size:
                 yield size, list(chain.from_iterable(batch[begin : begin + size]))
                 begin += size
@@ -226,7 +232,7 @@ class SqliteDatabase:
                 # SQLite numbers named parameters in order of appearance, and binding by number takes half the time.
                 self._connection.executemany(sql, rows)
             else:
-                for size, values in grouped(rows):
+                for size, values in grouped(rows, texts):
                     self._connection.execute(texts[size], values)
 
     def change(self, sql: str, params: Params | None = None) -> int:

@@ -166,11 +166,11 @@ class Pack:
             if large and known is None and (project_id, resource_type) not in self._without:
                 known = self._train(tx, project_id, resource_type, large, now_ms)
             dictionary_id, compressor = known or (None, self._compressor())
-            squeeze = compressor.compress
+            squeezed = iter(_compress_all(compressor, large))
             return [
                 Packed("identity", payload, None)
                 if len(payload) < _SMALL
-                else Packed("zstd", squeeze(payload), dictionary_id)
+                else Packed("zstd", next(squeezed), dictionary_id)
                 for payload in payloads
             ]
 
@@ -295,6 +295,16 @@ def _shape(value: Any, common: Collection[str]) -> Any:
     if isinstance(value, list):
         return [_shape(inner, common) for inner in value]
     return 0 if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _compress_all(compressor: zstandard.ZstdCompressor, payloads: Sequence[bytes]) -> list[bytes]:
+    """Compress payloads in one call: each call gives up the interpreter's lock and then waits for the other thread."""
+    import zstandard
+
+    if not payloads or "multi_compress_to_buffer" not in zstandard.backend_features:
+        return [compressor.compress(payload) for payload in payloads]
+    packed = compressor.multi_compress_to_buffer(list(payloads))
+    return [packed[place].tobytes() for place in range(len(packed))]
 
 
 def _trained_compressor(dictionary: bytes) -> zstandard.ZstdCompressor:
