@@ -14,6 +14,7 @@ from tidelore.store.mirror.parents import ISSUES
 from tidelore.store.mirror.projects import (
     ProjectRow,
     find_configured,
+    find_projects,
     find_remote,
     list_projects,
     match_project,
@@ -30,6 +31,13 @@ def position(project: ProjectRow, surface: str, number: int) -> Scope:
     if number:
         return thread_scope("github", project.id, project.remote_id, surface, number)
     return Scope("github", f"github.{surface}", str(project.remote_id), project.id, project.path)
+
+
+def test_projects_are_found_by_the_numbers_of_their_forge_and_a_huge_number_finds_none(database: Database) -> None:
+    harbour = add_project(database, 7, "port/harbour")
+    add_project(database, 8, "port/crane")
+    assert find_projects(database, "gitlab", [7, 9, 10**30]) == [harbour]
+    assert find_projects(database, "github", [7, 8]) == []
 
 
 def test_a_renamed_project_keeps_its_row(database: Database) -> None:

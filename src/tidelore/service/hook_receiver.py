@@ -29,7 +29,7 @@ from starlette.routing import Route
 from tidelore.core.clock import Clock
 from tidelore.core.errors import StorageFailed, TideloreError, UserError
 from tidelore.sources.hooks import HookFormat
-from tidelore.store.mirror.projects import ProjectRow, list_projects
+from tidelore.store.mirror.projects import ProjectRow, find_projects
 from tidelore.store.work.hooks import Delivery, Outcome, count_received, save_deliveries
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ MOST_WAITING = 1000
 BODY_SECONDS = 10.0
 """How long a sender may take to send a body."""
 COUNT_SECONDS = 1.0
-"""How often the counters of refused requests are stored."""
+"""How often the counters of requests are stored: not with every batch, which would double the commits of a storm."""
 STOP_SECONDS = 1
 
 
@@ -197,13 +197,17 @@ class HookReceiver:
         """Store what has arrived, one transaction at a time."""
         assert self._filled is not None
         loop = asyncio.get_running_loop()
+        count_at = loop.time() + COUNT_SECONDS
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(COUNT_SECONDS):
+                async with asyncio.timeout_at(count_at):
                     await self._filled.wait()
             self._filled.clear()
             batch, self._waiting = self._waiting, []
-            counts, self._counts = self._counts, Counter()
+            counts: Counter[tuple[str, str]] = Counter()
+            if loop.time() >= count_at:
+                count_at = loop.time() + COUNT_SECONDS
+                counts, self._counts = self._counts, counts
             if not batch and not counts:
                 continue
             deliveries = [delivery for delivery, _ in batch]
@@ -238,13 +242,14 @@ class _Storing:
             if self._database is None:
                 self._database = self._open_store()
             found: dict[int, Outcome] = {}
-            rows = list_projects(self._database) if deliveries else []
             for source in {one.source for one in deliveries}:
                 host = hosts.get(source)
-                known = {row.remote_id: row.id for row in rows if row.source == source and host and host.covers(row)}
                 own = [at for at, one in enumerate(deliveries) if one.source == source]
+                rows = find_projects(self._database, source, {deliveries[at].remote_id for at in own})
+                known = {row.remote_id: row.id for row in rows if host and host.covers(row)}
                 found |= zip(own, save_deliveries(self._database, [deliveries[at] for at in own], known), strict=True)
-            count_received(self._database, counts)
+            if counts:
+                count_received(self._database, counts)
             return [found.get(at) for at in range(len(deliveries))]
         except TideloreError:
             self._drop()

@@ -6,6 +6,7 @@ another one: `check_identity` refuses that one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -156,6 +157,15 @@ def was_renamed(database: Database, project_id: int, table: str) -> bool:
 def list_projects(database: Database) -> list[ProjectRow]:
     """Return every project."""
     return [ProjectRow(*row) for row in database.read(f"SELECT {_FIELDS} FROM projects ORDER BY source, path")]
+
+
+def find_projects(database: Database, source: str, remote_ids: Iterable[int]) -> list[ProjectRow]:
+    """Return the stored projects of a host among these numbers of its forge; one too large for a column finds none."""
+    rows = database.read(
+        f"SELECT {_FIELDS} FROM projects WHERE source = :source AND remote_id {database.among('ids')}",
+        {"source": source, "ids": database.integers(number for number in remote_ids if abs(number) < 2**63)},
+    )
+    return [ProjectRow(*row) for row in rows]
 
 
 def match_project(database: Database, name: str) -> ProjectRow:

@@ -47,6 +47,7 @@ Outcome = Literal["accepted", "duplicate", "unknown"]
 def save_deliveries(database: Database, deliveries: Sequence[Delivery], projects: Mapping[int, int]) -> list[Outcome]:
     """Store deliveries of projects (row id by the forge's id), each once, and return what became of each."""
     found: list[Outcome] = []
+    heard: dict[int, tuple[int, int]] = {}
     with database.transaction() as tx:
         for one in deliveries:
             project_id = projects.get(one.remote_id)
@@ -69,12 +70,17 @@ def save_deliveries(database: Database, deliveries: Sequence[Delivery], projects
             )
             found.append("accepted" if stored else "duplicate")
             if stored:
-                tx.execute(
-                    "INSERT INTO hook_projects (project_id, first_at, last_at, checked_until)"
-                    " VALUES (:project_id, :now, :now, :now) ON CONFLICT (project_id)"
-                    " DO UPDATE SET last_at = excluded.last_at",
-                    {"project_id": project_id, "now": one.received_at},
-                )
+                first_at, _ = heard.get(project_id, (one.received_at, 0))
+                heard[project_id] = (first_at, one.received_at)
+        # Once for each project: in a storm nearly all deliveries are of a few. In order, so that no two writers wait
+        # for each other.
+        for project_id, (first_at, last_at) in sorted(heard.items()):
+            tx.execute(
+                "INSERT INTO hook_projects (project_id, first_at, last_at, checked_until)"
+                " VALUES (:project_id, :first_at, :last_at, :first_at) ON CONFLICT (project_id)"
+                " DO UPDATE SET last_at = excluded.last_at",
+                {"project_id": project_id, "first_at": first_at, "last_at": last_at},
+            )
     return found
 
 
