@@ -24,7 +24,9 @@ from tidelore.core.config_file import load_config
 pytestmark = pytest.mark.deep
 SIZES = ((80, 24), (120, 40), (200, 60))
 STARTS = 16
-"""In process, for each size; with those in a terminal more than fifty."""
+"""In process, with the service in a thread, for each size."""
+TERMINAL_STARTS = 17
+"""In a terminal, with the service in a separate process, for each size; more than fifty together."""
 KEYS = [
     *"1234567", *"12345", *"aersSocvupfxwdgynjk", "é", "space", "question_mark", "slash", "escape", "escape", "enter",
     "enter", "tab", "shift+tab", "up", "down", "down", "left", "right", "right", "pageup", "pagedown", "home", "end",
@@ -87,19 +89,17 @@ def _is_mirrored(app: App) -> bool:
 def test_random_keys_in_a_terminal_leave_no_traceback_and_exit_with_0(
     size: tuple[int, int], settings: str, tmp_path: Path
 ) -> None:
-    terminal = Terminal(
-        tmp_path, str(tmp_path / "lore.db"), "console", settings=settings, EDITOR="true", BROWSER="true"
-    )
-    fcntl.ioctl(terminal._fd, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
-    terminal.wait_for("service here")
-    for key in _pressed(f"terminal {size}", 60):
-        terminal.press(_CODES.get(key, key))
-        terminal.drain()
-    for _ in range(4):
-        terminal.press("\x1b")
-        terminal.drain()
-        terminal.drain()
-    terminal.press("\x03")
-    assert terminal.end() == 0
-    assert b"Traceback" not in terminal.seen
-    assert b"Unexpected error" not in terminal.seen
+    for start in range(TERMINAL_STARTS):
+        keys = _pressed(f"terminal {size} {start}", 20)
+        terminal = Terminal(
+            tmp_path, str(tmp_path / f"{start}.db"), "console", settings=settings, EDITOR="true", BROWSER="true"
+        )
+        fcntl.ioctl(terminal._fd, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
+        terminal.wait_for("service here")
+        for key in keys:
+            terminal.press(_CODES.get(key, key))
+            terminal.drain()
+        terminal.press("\x03")
+        assert terminal.end() == 0, keys
+        assert b"Traceback" not in terminal.seen, keys
+        assert b"Unexpected error" not in terminal.seen, keys
