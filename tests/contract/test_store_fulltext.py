@@ -248,6 +248,18 @@ def test_documents_are_counted_per_term_and_for_several_terms(filled: Database) 
     assert text.count(Term("emergency brake", is_phrase=True), 100) == 1
     assert text.count(Term("zeppelin"), 100) == 0
     assert text.count_together([Term("crane"), Term("mentioned")]) == 1
+    terms = (Term("crane"), Term("emergency brake", is_phrase=True), Term("zeppelin"))
+    assert text.counts(terms, 100) == [3, 1, 0]
+
+
+def test_counts_of_common_words_come_from_the_statistics_of_an_analysed_table(filled: Database) -> None:
+    write(filled, *(document("discussion", 100 + n, ("issue", 1), "t", f"wombats {n % 2} tail") for n in range(400)))
+    filled.script("ANALYZE documents")
+    text = full_text(filled)
+    words = (Term("Wombat"), Term("zeppelin"), Term("crane"))
+    about, none, few = text.counts(words, 100)
+    assert 300 <= about <= 500
+    assert (none, few) == (0, 3)
 
 
 @pytest.mark.parametrize("shortlist", [1, 2, 100])

@@ -71,9 +71,8 @@ def rank_lexical(database: Database, query: Query, wanted: DocumentFilter, depth
     if not query.terms:
         newest = tuple(text.newest(query.excluded, wanted, depth))
         return LexicalFinding(Ranking("lexical", newest), is_cut=len(newest) >= depth)
-    counted = sorted(
-        (Counted(term, text.count(term, GATE_ROOM + 1)) for term in query.terms), key=lambda entry: entry.documents
-    )
+    counts = text.counts(query.terms, GATE_ROOM + 1)
+    counted = sorted(map(Counted, query.terms, counts), key=lambda entry: entry.documents)
     present = [entry for entry in counted if entry.documents]
     present = [entry for entry in present if entry.documents < EVERYWHERE] or present
     ask = Ask(
@@ -82,8 +81,8 @@ def rank_lexical(database: Database, query: Query, wanted: DocumentFilter, depth
     words = _by_words(text, ask, present, wanted, depth) if present else _ByWords({})
     inside: list[int] = []
     if len(words.scores) < FEW and (longer := longer_words(database, query.terms)):
-        counts = tuple(text.count(term, GATE_ROOM + 1) for term in longer)
-        found = text.rank(Ask(tuple(longer), query.excluded, counts=counts), wanted, depth)
+        of_longer = tuple(text.counts(longer, GATE_ROOM + 1))
+        found = text.rank(Ask(tuple(longer), query.excluded, counts=of_longer), wanted, depth)
         inside = [scored.id for scored in found if scored.id not in words.scores]
     names = [
         Ranking(f"name {name}", tuple(text.find_named(name, query.excluded, wanted, depth))) for name in query.names

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from tidelore.core.patterns import late_pattern
 from tidelore.core.words import is_unspaced, pairs_of, split_scripts
 from tidelore.store.database.port import Database, Row
+from tidelore.store.reading.vocabulary import common_shares
 
 if TYPE_CHECKING:
     from tidelore.store.database.sqlite import SqliteDatabase
@@ -146,6 +147,10 @@ class FullText(Protocol):
         """Return how many documents contain a term: exact below `most`, an estimate above."""
         ...
 
+    def counts(self, terms: Sequence[Term], most: int) -> list[int]:
+        """Return what `count` returns for each of these terms, with fewer questions to the database."""
+        ...
+
     def has(self, term: Term) -> bool:
         """Return whether any document contains a term."""
         ...
@@ -224,6 +229,9 @@ class SqliteFullText:
 
     def count(self, term: Term, most: int) -> int:
         return self._count(_quoted(term), most)
+
+    def counts(self, terms: Sequence[Term], most: int) -> list[int]:
+        return [self.count(term, most) for term in terms]
 
     def has(self, term: Term) -> bool:
         return self._matches(_quoted(term), 1) == 1
@@ -529,6 +537,14 @@ class PostgresFullText:
             {**bound.params, "most": _COUNTED},
         )
         return int(found) if found < _COUNTED else round(found * max(pages / (last + 1), 1.0))
+
+    def counts(self, terms: Sequence[Term], most: int) -> list[int]:
+        # Counting a common word reads all of its entries in the index, however few documents are asked for.
+        words = ["" if term.is_phrase or is_unspaced(term.text) else term.text for term in terms]
+        shares = common_shares(self._database, words)
+        ((total,),) = self._database.read(_ABOUT_ALL) if shares else ((0,),)
+        about = [round(shares.get(place, 0.0) * (total or 0)) for place in range(1, len(terms) + 1)]
+        return [known if known >= most else self.count(term, most) for term, known in zip(terms, about, strict=True)]
 
     def has(self, term: Term) -> bool:
         bound = _Bound()

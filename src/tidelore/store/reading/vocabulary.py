@@ -66,3 +66,21 @@ def words_containing(database: Database, part: str, limit: int) -> Sequence[str]
         {"pattern": f"%{part}%", "length": len(part), "limit": limit},
     )
     return [word for (word,) in rows]
+
+
+_COMMON = (
+    "WITH asked AS MATERIALIZED (SELECT place,"
+    " tsvector_to_array(to_tsvector('english', without_accents(word))) AS found"
+    " FROM unnest(CAST(:words AS TEXT[])) WITH ORDINALITY AS told (word, place)),"
+    " common AS MATERIALIZED (SELECT lexeme, share FROM pg_stats s,"
+    " unnest(CAST(CAST(s.most_common_elems AS TEXT) AS TEXT[]), s.most_common_elem_freqs) AS told (lexeme, share)"
+    " WHERE s.schemaname = current_schema() AND s.tablename = 'documents' AND s.attname = 'search_vector')"
+    " SELECT asked.place, common.share FROM asked JOIN common ON common.lexeme = asked.found[1]"
+    " WHERE cardinality(asked.found) = 1"
+)
+"""The share of documents that contain each of the commonest words, from the last ANALYZE of the server."""
+
+
+def common_shares(database: Database, words: Sequence[str]) -> dict[int, float]:
+    """Return the share of documents that contain a word, by its place from 1 on; only of common ones (PostgreSQL)."""
+    return dict(database.read(_COMMON, {"words": database.texts(words)}))
