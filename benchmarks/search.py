@@ -59,8 +59,7 @@ def run(scale: Scale) -> Iterator[Finding]:
 
 
 def _time(path: Path, queries: Sequence[str], title: str, embedder: LocalEmbedder | None) -> Iterator[Finding]:
-    # As the console opens a copy, for many searches.
-    database = open_database(str(path), roomy=True)
+    database = open_database(str(path))
     bare = apsw.Connection(str(path))
     try:
         asked = modes_of(database, embedder)
