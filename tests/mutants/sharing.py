@@ -48,6 +48,15 @@ MUTANTS: tuple[Mutant, ...] = (
         why="Runs with fewer requests than a repository has lists would never read its comments.",
     ),
     Mutant(
+        name="unfinished-list-read-after-those-that-need-it",
+        invariant=SLICES,
+        file="sync/ingest.py",
+        before="if not _is_finished(session, one)), len(group))",
+        after="if False), len(group))",
+        test="tests/situations/github/test_slices.py::test_a_list_that_was_left_is_continued_before_the_lists_that_need_it",
+        why="Comments on items that are not stored yet would fetch each of those items alone.",
+    ),
+    Mutant(
         name="lists-take-the-childrens-part",
         invariant=SLICES,
         file="sync/lists.py",
