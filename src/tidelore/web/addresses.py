@@ -42,6 +42,18 @@ def reference_address(reference: str, project: str | None = None) -> str:
     return with_query("/go", [("ref", reference), *([("project", project)] if project else [])])
 
 
+def section_of(path: str) -> str:
+    """Return the address of the list that a page belongs to: the page of an issue belongs to `/issues`."""
+    match path.strip("/").split("/"):
+        case ["p", *_, part, _number]:
+            return f"/{part}"
+        case ["post"]:
+            return "/posts"
+        case [first, *_]:
+            return f"/{first}"
+    return "/"
+
+
 def with_query(path: str, pairs: Query) -> str:
     """Return an address with a query; empty values are dropped."""
     query = urlencode([(name, value) for name, value in pairs if value != ""])

@@ -101,6 +101,7 @@ def render(site: Site, request: Request, template: str, **context: Any) -> str:
     shared = {
         "request": request,
         "path": request.url.path,
+        "section": addresses.section_of(request.url.path),
         "query": request.query_params.multi_items(),
         "now_ms": site.now_ms(),
         "csrf": csrf_token(site.access, getattr(request.state, "session", "")),
