@@ -34,6 +34,7 @@ from benchmarks import (
     workers,
 )
 from benchmarks.findings import Finding, save, table
+from benchmarks.recorded import Recorded, record
 from benchmarks.scale import FULL, QUICK, Scale
 
 BENCHMARKS: dict[str, Callable[[Scale], Iterator[Finding]]] = {
@@ -75,7 +76,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure what the project promises.")
     parser.add_argument("--only", type=_names, metavar="NAME,…", help=", ".join(sorted(BENCHMARKS)))
     parser.add_argument("--quick", action="store_true", help="smaller histories and fewer rounds, same bounds")
+    parser.add_argument("--record", action="store_true", help="write the findings into docs/benchmarks.md")
     options = parser.parse_args()
+    if options.record and options.quick:
+        parser.error("--record needs the full size: leave out --quick")
     conditions = {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "python": platform.python_version(),
@@ -87,11 +91,23 @@ def main() -> int:
         if options.only and name not in options.only:
             continue
         print(f"{name} ...", file=sys.stderr, flush=True)
-        findings.extend(run(QUICK if options.quick else FULL))
+        found = _timed(run, QUICK if options.quick else FULL)
+        findings.extend(found.findings)
+        if options.record:
+            # After each one, so that an interrupted run keeps what it measured.
+            record({name: found}, list(BENCHMARKS))
     print(table(findings))
     path = save(findings, conditions)
     print(f"\nwritten to benchmarks/results/{path.name}")
     return int(any(finding.broken for finding in findings))
+
+
+def _timed(run: Callable[[Scale], Iterator[Finding]], scale: Scale) -> Recorded:
+    began, load = datetime.now(UTC), os.getloadavg()[0]
+    findings = list(run(scale))
+    seconds = round((datetime.now(UTC) - began).total_seconds())
+    cores = os.cpu_count() or 1
+    return Recorded(began.isoformat(timespec="seconds"), seconds, cores, load, platform.python_version(), findings)
 
 
 if __name__ == "__main__":

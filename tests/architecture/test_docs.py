@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from benchmarks import recorded
 from tests.architecture import manual_page, schema_reference
 from tests.architecture.command_reference import PAGE, reference_text
 from tests.architecture.reference import PAGES, code, preface, rows, sections
@@ -206,3 +207,16 @@ def test_the_glossary_defines_each_word_once_and_one_word_per_row() -> None:
     assert len(words) > 50
     assert sorted(word for word in set(words) if words.count(word) > 1) == []
     assert [word for word in words if "," in word] == []
+
+
+def test_the_recorded_benchmarks_are_generated_and_all_are_listed() -> None:
+    source = (recorded.RECORD.parent / "__main__.py").read_text()
+    names = set(re.findall(r'"([a-z-]+)": [a-z_]+\.run', source))
+    found = recorded.load()
+    assert found.keys() <= names
+    text, _, generated = recorded.PAGE.read_text().partition(recorded.BEGIN)
+    assert generated.strip() == recorded.render(found).strip(), "run `python -m benchmarks --record`"
+    described = re.search(r"--only \S+ +# some of: ([a-z, -]+)", text)
+    assert described is not None
+    assert set(described[1].split(", ")) == names
+    assert {row.strip("`") for row in re.findall(r"^\| (`[a-z-]+`) \|", text, re.MULTILINE)} == names
