@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import stat
 import tomllib
 from pathlib import Path
+from urllib.parse import urlencode
 
+import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from tests.faces.desk import CONSOLE, LEDGER, Desk
+from tests.faces.test_documented_shapes import compare
 
 from tidelore.cli.main import main
 from tidelore.core.config_file import load_config
@@ -316,3 +322,38 @@ def test_doctor_reports_a_broken_config(desk: Desk) -> None:
     done = desk.robot("doctor")
     assert done.code == 2
     assert done.error["details"] == {"file": str(desk.config), "key": "htp", "nearest": "http"}
+
+
+def test_init_db_prepares_a_database_with_which_a_role_without_create_rights_can_work(
+    desk: Desk, capsys: pytest.CaptureFixture[str], postgres_address: str
+) -> None:
+    answers = []
+    for _ in range(2):
+        assert main(["init-db", "--robot", "--full", "--db", postgres_address]) == 0
+        answers.append(json.loads(capsys.readouterr().out)["data"])
+    compare("init-db", answers[0])
+    assert [(one["applied"], one["queue"]) for one in answers] == [([1], "created"), ([], "present")]
+    role = f"writer_{os.getpid()}"
+    with psycopg.connect(postgres_address, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {role} LOGIN")
+        connection.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+        for schema in ("public", "lore_queue"):
+            connection.execute(f"GRANT USAGE ON SCHEMA {schema} TO {role}")
+            connection.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}")
+            connection.execute(f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO {role}")
+        try:
+            theirs = make_conninfo(postgres_address, user=role, password="")
+            address = "postgresql:///?" + urlencode(conninfo_to_dict(theirs))
+            words = ["worker", "--once", "--config", str(desk.config), "--db", address]
+            assert main(words) == 0, capsys.readouterr().err
+            assert connection.execute("SELECT COUNT(*) > 0 FROM issues").fetchone() == (True,)
+        finally:
+            connection.execute(f"DROP OWNED BY {role}")
+            connection.execute(f"DROP ROLE {role}")
+
+
+def test_init_db_creates_a_file_once(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = home / "new" / "lore.db"
+    for applied in ("1 migration applied", "0 migrations applied"):
+        assert main(["init-db", "--db", str(path)]) == 0
+        assert capsys.readouterr().out == f"{path}: schema version 1, {applied}.\n"

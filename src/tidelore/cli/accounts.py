@@ -108,7 +108,7 @@ def import_command(ctx: click.Context, file: str, mode: ReadingMode | None) -> O
 @_mode_option()
 @click.pass_context
 def follows_command(ctx: click.Context, name: str, mode: ReadingMode | None) -> Output:
-    """Follow every account that NAME follows on Bluesky."""
+    """Follow the accounts that NAME follows."""
     return _follow(invocation_of(ctx), lambda app: copy_follows(app, name, mode))
 
 
@@ -116,7 +116,7 @@ def follows_command(ctx: click.Context, name: str, mode: ReadingMode | None) -> 
 @click.option("--state", type=click.Choice(STATES), help="Only accounts in this state.")
 @click.pass_context
 def list_command(ctx: click.Context, state: str | None) -> Output:
-    """List followed accounts with their state and next poll."""
+    """List followed accounts and their state."""
     found = list_accounts(invocation_of(ctx).app(), state)
     lines = _account_table(found.items) if found.items else [_nothing_listed(state, found)]
     if found.states:

@@ -25,7 +25,7 @@ COMMANDS = {
     "init": ("tidelore.cli.setup:init_command", "Write a configuration file."),
     "doctor": ("tidelore.cli.setup:doctor_command", "Check the configuration, database and sources."),
     "sync": ("tidelore.cli.sync:sync_command", "Update the local copy."),
-    "ingest": ("tidelore.cli.sync:ingest_command", "Fetch issues or merge requests of the configured projects."),
+    "ingest": ("tidelore.cli.sync:ingest_command", "Fetch issues or merge requests of projects."),
     "poll": ("tidelore.cli.poll:poll_command", "Poll GitHub, GitLab and Bluesky for updates."),
     "feedback": ("tidelore.cli.feedback:feedback_command", "Track pull requests, process their comments and reply."),
     "service": (
@@ -109,6 +109,7 @@ COMMANDS = {
     "sources": ("tidelore.cli.setup:sources_command", "List hosts and their projects with their ids."),
     "cursors": ("tidelore.cli.sync_status:cursors_command", "List, show or reset reading positions."),
     "metrics": ("tidelore.cli.status:metrics_command", "Print metrics in the Prometheus text format."),
+    "init-db": ("tidelore.cli.setup:init_db_command", "Create or migrate the database."),
     "move": ("tidelore.cli.setup:move_command", "Copy the database to a file or to PostgreSQL."),
     "check": ("tidelore.cli.status:check_command", "Check the database for inconsistencies."),
     "export": (
@@ -133,7 +134,7 @@ COMMANDS = {
     "completions": ("tidelore.cli.main:completions_command", "Print a shell completion script."),
 }
 SECTIONS = {
-    "Set up": ("init", "doctor", "sources", "move", "completions"),
+    "Set up": ("init", "init-db", "doctor", "sources", "move", "completions"),
     "Read": (
         "search", "searches", "list", "show", "threads", "context", "changes", "digest", "open", "why", "file-history",
         "similar", "duplicates", "count", "trending", "payload",

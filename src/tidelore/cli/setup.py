@@ -1,4 +1,4 @@
-"""Set up, diagnose and move: `lore init`, `lore doctor`, `lore sources`, `lore move`."""
+"""Set up, diagnose and move: `lore init`, `lore init-db`, `lore doctor`, `lore sources`, `lore move`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tidelore.app.sources import (
     list_sources,
 )
 from tidelore.app.storage.moving import MovedTable, MoveReport, move_database
+from tidelore.app.storage.preparing import PreparedDatabase, prepare_database
 from tidelore.cli.command import LoreCommand, LoreGroup, global_options, invocation_of
 from tidelore.cli.output.render import Output, plural
 from tidelore.cli.output.table import Column, table
@@ -211,6 +212,30 @@ def _entry_table(entries: list[SourceEntry]) -> list[str]:
         for entry in entries
     ]
     return table(["SOURCE", "PROJECT", "ID", "NAME NOW", Column("HOST", optional=True)], rows)
+
+
+@click.command(
+    "init-db",
+    cls=LoreCommand,
+    example="lore init-db --db postgresql://admin@db.example/lore",
+    answer=PreparedDatabase,
+)
+@click.pass_context
+def init_db_command(ctx: click.Context) -> Output:
+    """Create or migrate the database.
+
+    Other commands do this by themselves when they write. Run it on its own where the programs that sync may not change
+    the schema, or before the first workers start: on PostgreSQL it also creates their queue. Running it again changes
+    nothing.
+    """
+    found = prepare_database(invocation_of(ctx).app())
+    steps = plural(len(found.applied), "migration")
+    lines = [f"{one_line(found.database)}: schema version {found.version}, {steps} applied."]
+    lines += {
+        "created": ["Created the queue of the workers."],
+        "not installed": ["No queue: workers need `pip install 'tidelore[worker]'`."],
+    }.get(found.queue, [])
+    return Output(found, lines)
 
 
 @click.command("move", cls=LoreCommand, example="lore move --to postgresql://lore@db.example/lore", answer=MoveReport)

@@ -201,7 +201,7 @@ def ingest_command(
     no_status: bool,  # noqa: FBT001
     force: bool,  # noqa: FBT001
 ) -> Output:
-    """Fetch issues or merge requests of the configured projects.
+    """Fetch issues or merge requests of projects.
 
     Includes discussions, notes and resource events, the status of issues, and the closing issues and changed files of
     merge requests. Reads only changes since the last run. Unlike `lore sync`, updates no documents and no embeddings.

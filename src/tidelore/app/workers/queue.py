@@ -54,11 +54,13 @@ _TASKS = {
 Work = Callable[[str], Awaitable[None]]
 
 
-def prepare_queue(database: Database) -> None:
-    """Create the tables of the queue if they are missing."""
+def prepare_queue(database: Database) -> bool:
+    """Create the tables of the queue if they are missing; return whether they were."""
     version = f"procrastinate {procrastinate.__version__}"
-    if create_queue(database, version, SchemaManager.get_schema()):
+    created = create_queue(database, version, SchemaManager.get_schema())
+    if created:
         _LOG.info("created the queue of the workers (%s)", version, extra={"event": "queue_created"})
+    return created
 
 
 class WorkQueue:
