@@ -332,12 +332,12 @@ def _change(app: App, names: Sequence[str], change: Change) -> list[ChangedAccou
 
 def _change_alone(app: App, names: Sequence[str], word: str, change: Change, *, force: bool) -> list[ChangedAccount]:
     """Change accounts under the lock, because a running poll relies on them; the change is recorded as a run."""
-    from tidelore.store.work.session import Workshop, open_session
+    from tidelore.store.work.session import open_session
     from tidelore.sync.account_poll import LEASE
 
     with app.reading() as database:
         rows = _find(database, names)
-        shop = Workshop(database, app.config, app.clock, app.seam, f"lore accounts {word}")
+        shop = app.workshop(database, f"lore accounts {word}")
         note = f"accounts {word} by the operator: {', '.join(row.handle for row in rows)}"
 
         async def work() -> list[int]:
@@ -380,18 +380,14 @@ class OpenNetwork(Struct, frozen=True):
 async def open_network(app: App, command: str, *, create: bool = True) -> AsyncIterator[OpenNetwork]:
     """Open the store and the network until the block ends."""
     from tidelore.sources.bluesky.source import open_bluesky
-    from tidelore.store.work.session import Workshop
     from tidelore.sync.report import RequestCount
 
     count = RequestCount()
-    database = app.open_store(create=create)
-    try:
+    with app.store(create=create) as database:
         wiring = app.wiring(count)
         async with open_bluesky(wiring) as source:
-            shop = Workshop(database, app.config, app.clock, app.seam, command, app.insists)
+            shop = app.workshop(database, command)
             yield OpenNetwork(shop, source, count)
-    finally:
-        database.close()
 
 
 async def poll_accounts(
@@ -424,15 +420,11 @@ def poll_followed(
 
 def plan_followed(app: App, request: AccountsPoll) -> AccountsPlan:
     """Return which accounts a poll would read, without lock or network."""
-    from tidelore.store.work.session import Workshop
     from tidelore.sync.account_poll import chosen_accounts
 
-    database = app.open_store()
-    try:
-        shop = Workshop(database, app.config, app.clock, app.seam, "lore poll bluesky")
+    with app.store() as database:
+        shop = app.workshop(database, "lore poll bluesky")
         rows = chosen_accounts(shop, _poll_request(request))
-    finally:
-        database.close()
     chosen = [copy_fields(ChosenAccount, row, mode=row.mode or app.config.bluesky.mode) for row in rows]
     return AccountsPlan(accounts=len(chosen), chosen=chosen)
 
@@ -442,13 +434,10 @@ def follows_accounts(app: App) -> bool:
     if app.config.bluesky.accounts:
         return True
     try:
-        database = app.open_store()
+        with app.store() as database:
+            return bool(stored.count_accounts(database))
     except NotFound:
         return False
-    try:
-        return bool(stored.count_accounts(database))
-    finally:
-        database.close()
 
 
 def _poll_request(request: AccountsPoll) -> PollRequest:
@@ -482,14 +471,14 @@ def stream_posts(
 async def scrub_accounts(app: App, budget: int, *, force: bool = False) -> RunReport | None:
     """Verify followed accounts against their repositories; return None if there are none or nothing to spend."""
     from tidelore.documents.generation import make_documents_if_free
-    from tidelore.store.mirror.accounts import count_accounts
-    from tidelore.sync.account_poll import scrub
+    from tidelore.sync.account_poll import PollRequest, poll
 
+    request = PollRequest(force=force, scrub_budget=budget, walk=False)
     async with open_network(app, "lore scrub") as opened:
-        if budget <= 0 or not count_accounts(opened.shop.database):
+        if budget <= 0 or not stored.count_accounts(opened.shop.database):
             return None
         make = make_documents_if_free
-        return await scrub(opened.shop, opened.source, budget, opened.count, force=force, make_documents=make)
+        return await poll(opened.shop, opened.source, request, opened.count, make_documents=make)
 
 
 async def diagnose_network(app: App) -> list[Finding]:
@@ -556,13 +545,11 @@ async def stream_accounts(
     """Consume the event stream; the report is updated while it runs."""
     from tidelore.documents.generation import make_documents_if_free
     from tidelore.sources.bluesky.stream import build_stream
-    from tidelore.store.work.session import Workshop
     from tidelore.sync.account_stream import follow_stream
 
-    database = app.open_store(create=True)
-    try:
+    with app.store(create=True) as database:
         wiring = app.wiring(lambda _metric: None)
-        shop = Workshop(database, app.config, app.clock, app.seam, "lore stream bluesky", app.insists)
+        shop = app.workshop(database, "lore stream bluesky")
         await follow_stream(
             shop,
             lambda dids, cursor: build_stream(wiring, dids, cursor),
@@ -571,5 +558,3 @@ async def stream_accounts(
             on_progress,
             make_documents_if_free,
         )
-    finally:
-        database.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct
@@ -608,7 +608,7 @@ class ConsoleActions:
         """Make the pending events of a thread available at once and reset their failures."""
         from tidelore.store.work.events import find_event, retry_now
 
-        with closing(self._app.open_store()) as database, database.transaction() as tx:
+        with self._app.store() as database, database.transaction() as tx:
             row = find_event(database, chosen.id)
             count = retry_now(tx, row.project_id, row.thread_number)
         return f"{chosen.thread}: retrying {count} pending"
@@ -645,7 +645,7 @@ class ConsoleActions:
         if not service.running:
             raise UserError("the service of this console has stopped", fix="restart the console")
         if any((job.source, job.kind) == (BLUESKY, "poll") for job in jobs):
-            with closing(self._app.open_store()) as database:
+            with self._app.store() as database:
                 everybody = followed_dids(database)
                 with database.transaction() as tx:
                     make_due(tx, everybody, self._app.clock.now_ms())
@@ -656,7 +656,7 @@ class ConsoleActions:
         from tidelore.feedback.repositories import choose_repos
         from tidelore.store.mirror.projects import list_projects
 
-        with closing(self._app.open_store()) as database:
+        with self._app.store() as database:
             project = next(row for row in list_projects(database) if row.id == pull.project_id)
         for place in choose_repos(self._app.config, None):
             if (place.host.name, place.name) == (project.source, project.configured):
@@ -667,5 +667,5 @@ class ConsoleActions:
         )
 
     def _change(self, change: Callable[[Transaction, int], int]) -> int:
-        with closing(self._app.open_store()) as database, database.transaction() as tx:
+        with self._app.store() as database, database.transaction() as tx:
             return change(tx, self._app.clock.now_ms())

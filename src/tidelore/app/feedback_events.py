@@ -96,23 +96,17 @@ class TakeRequest(Struct, frozen=True):
 
 async def take_event(app: App, request: TakeRequest) -> EventRow | None:
     """Lease the next event of these repositories; with `wait`, wait until there is one."""
-    database = app.open_store(create=request.poll)
-    try:
+    with app.store(create=request.poll) as database:
         return await _Taking(app, database, request).run()
-    finally:
-        database.close()
 
 
 def count_of_closed(app: App, request: TakeRequest) -> int:
     """Count the unprocessed events that are excluded because their pull request is merged or closed."""
     if request.include_closed:
         return 0
-    database = app.open_store()
-    try:
+    with app.store() as database:
         found = [find_configured(database, place.host.name, place.name) for place in request.places]
         return count_of_ended(database, [project.id for project in found if project is not None], request.pr)
-    finally:
-        database.close()
 
 
 class _Taking:

@@ -90,14 +90,11 @@ def _has_answers(app: App, places: list[ConfiguredRepo]) -> bool:
     from tidelore.store.reading.totals import has_answers_to_send
     from tidelore.store.work.outbox import free_dead
 
-    database = app.open_store()
-    try:
+    with app.store() as database:
         found = [find_configured(database, place.host.name, place.name) for place in places]
         ids = [project.id for project in found if project is not None]
         free_dead(database, app.clock.now_ms())
         return bool(ids) and has_answers_to_send(database, ids, app.clock.now_ms())
-    finally:
-        database.close()
 
 
 def _unread(hub: Hub) -> set[tuple[str, str]]:
@@ -119,13 +116,10 @@ async def _handle(app: App, place: ConfiguredRepo) -> JobResult:
     from tidelore.feedback.delivery import HandlerRunner
     from tidelore.store.mirror.projects import find_configured
 
-    database = app.open_store()
-    try:
+    with app.store() as database:
         project = find_configured(database, place.host.name, place.name)
         if project is None:
             return JobResult(idle=True)
         runner = HandlerRunner(database, project, place.settings, app.clock, "lore service")
         handled = await runner.run_all()
         return JobResult(idle=not handled, wakes=(_answers_name(place.host),) if handled else ())
-    finally:
-        database.close()

@@ -283,7 +283,6 @@ async def sync_places(hub: Hub, request: FeedbackPollRequest, on_progress: OnPro
     from tidelore.documents.generation import make_documents
     from tidelore.feedback.report import FeedbackPollReport
     from tidelore.sources.ports import RESOURCES
-    from tidelore.store.work.session import Workshop
     from tidelore.sync.mirror import MirrorRequest, mirror
     from tidelore.sync.projects import ChosenProject, build_targets
 
@@ -294,7 +293,7 @@ async def sync_places(hub: Hub, request: FeedbackPollRequest, on_progress: OnPro
         chosen.append(ChosenProject(place.host.name, place.name, path, failure=failure, followed=followed))
     targets = build_targets(list(hub.sources.values()), chosen, RESOURCES)
     consumer, targets = await open_consumer(app, hub.database, targets)
-    shop = Workshop(hub.database, app.config, app.clock, app.seam, request.run_command)
+    shop = app.workshop(hub.database, request.run_command)
     wanted = MirrorRequest(RESOURCES, force=request.force, scan=request.full, documents=True)
     ran = await mirror(shop, targets, wanted, hub.count, on_progress, make_documents=make_documents, consumer=consumer)
     found = [repo_report(ran, consumer.reports, one.source, one.configured) for one in chosen]
@@ -446,11 +445,11 @@ async def _mend(hub: Hub, compared: Sequence[tuple[ConfiguredRepo, ProjectRow, R
     from tidelore.feedback.audit import SURFACES, compare
     from tidelore.feedback.consumer import FeedbackConsumer
     from tidelore.store.work.action_tokens import signing_secret
-    from tidelore.store.work.session import Workshop, open_session
+    from tidelore.store.work.session import open_session
     from tidelore.sync.children import scan_threads
 
     app, mended = hub.app, 0
-    shop = Workshop(hub.database, app.config, app.clock, app.seam, "lore audit --repair")
+    shop = app.workshop(hub.database, "lore audit --repair")
     signing_secret(hub.database, app.clock.now_ms())
     consumer = FeedbackConsumer(hub.database, app.config, app.clock, hub.sources)
     async with open_session(shop, force=force, note="events found missing by an audit") as session:

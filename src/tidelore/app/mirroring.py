@@ -60,7 +60,6 @@ async def mirror(
 
     from tidelore.app.wiring import open_consumer
     from tidelore.documents.generation import make_documents
-    from tidelore.store.work.session import Workshop
     from tidelore.sync import mirror as run
     from tidelore.sync.projects import check_resources
     from tidelore.sync.report import RequestCount
@@ -69,10 +68,9 @@ async def mirror(
     count = RequestCount()
     async with AsyncExitStack() as stack:
         targets = await _find_targets(app, request.project, request.resources, count, stack)
-        database = app.open_store(create=True)
-        stack.callback(database.close)
+        database = stack.enter_context(app.store(create=True))
         consumer, targets = await open_consumer(app, database, targets, feedback)
-        shop = Workshop(database, app.config, app.clock, app.seam, command, app.insists)
+        shop = app.workshop(database, command)
 
         async def make_vectors(made: EmbedReport, tell: Callable[[Progress], None]) -> None:
             await store_vectors(app, shop, made, on_progress=tell)
@@ -135,12 +133,9 @@ def _part_of_projects(app: App, budget: int) -> int:
     from tidelore.sync.account_verification import REQUESTS_EACH
     from tidelore.sync.verification import share_out
 
-    database = app.open_store(create=True)
-    try:
+    with app.store(create=True) as database:
         waiting = count_verifiable(database, app.config.bluesky.mode, app.clock.now_ms())
         _, half = share_out(budget, next((run.id for run in list_runs(database, 1)), 0))
-    finally:
-        database.close()
     return budget - min(half, waiting * REQUESTS_EACH)
 
 
@@ -160,7 +155,6 @@ async def surgical_sync(
     from tidelore.app.wiring import find_consumer
     from tidelore.documents.generation import make_documents
     from tidelore.sources.registry import open_hosts
-    from tidelore.store.work.session import Workshop
     from tidelore.sync.projects import check_configured
     from tidelore.sync.report import RequestCount
     from tidelore.sync.surgical import SurgicalRequest, operate
@@ -176,9 +170,8 @@ async def surgical_sync(
         # A pause longer than the time limit of an item is reported as a rate limit, not as a timeout.
         wiring = app.wiring(count, app.config.sync.surgical_entity_timeout_seconds)
         sources = {source.name: source for source in await open_hosts(hosts, wiring, stack)}
-        database = app.open_store(create=True)
-        stack.callback(database.close)
-        shop = Workshop(database, app.config, app.clock, app.seam, "lore sync")
+        database = stack.enter_context(app.store(create=True))
+        shop = app.workshop(database, "lore sync")
 
         async def make_vectors(only: Sequence[int], made: EmbedReport, tell: Callable[[Progress], None]) -> None:
             await store_vectors(app, shop, made, only=only, on_progress=tell)
@@ -199,7 +192,7 @@ async def refresh_topic(
     from tidelore.sources.ports import TOPICS
     from tidelore.sources.registry import open_hosts
     from tidelore.store.mirror.documents import DocumentSource
-    from tidelore.store.work.session import Workshop, lease_of, open_session
+    from tidelore.store.work.session import lease_of, open_session
     from tidelore.sync import lists
     from tidelore.sync.projects import ListTarget
     from tidelore.sync.report import RequestCount
@@ -210,9 +203,8 @@ async def refresh_topic(
         if not hosts:
             raise NotFound(f"{project.source} is no longer configured", fix="add the host to the configuration file")
         (source,) = await open_hosts(hosts, app.wiring(count, app.config.sync.surgical_entity_timeout_seconds), stack)
-        database = app.open_store()
-        stack.callback(database.close)
-        shop = Workshop(database, app.config, app.clock, app.seam, "lore sync")
+        database = stack.enter_context(app.store())
+        shop = app.workshop(database, "lore sync")
         name = lease_of(database, {(project.source, project.configured)})
         async with open_session(shop, force=False, wait_seconds=REFRESH_WAIT_SECONDS, lease=name) as session:
             target = ListTarget(source, project.configured, TOPICS)
@@ -225,18 +217,15 @@ async def refresh_topic(
 def _choose_items(app: App, asked: Sequence[RequestedItem], flags: SurgicalFlags) -> list[ChosenItem]:
     """Return the items to refresh: the named ones, or those that an earlier run left."""
     from tidelore.store.work.runs import find_record
-    from tidelore.store.work.session import Workshop, close_dead
+    from tidelore.store.work.session import close_dead
     from tidelore.sync.surgical_preflight import choose_again, select
 
     if flags.retry_failed is None:
         return select(app.config, _known_projects(app), asked, flags.project)
-    database = app.open_store()
-    try:
+    with app.store() as database:
         # So that a run whose process was killed does not count as running.
-        close_dead(Workshop(database, app.config, app.clock, app.seam, "lore sync"))
+        close_dead(app.workshop(database, "lore sync"))
         return choose_again(app.config, find_record(database, flags.retry_failed))
-    finally:
-        database.close()
 
 
 async def audit(
@@ -254,8 +243,7 @@ async def audit(
     started = app.clock.monotonic()
     count = RequestCount()
     async with AsyncExitStack() as stack:
-        database = app.open_store()
-        stack.callback(database.close)
+        database = stack.enter_context(app.store())
         targets = await _find_targets(app, project, RESOURCES, count, stack)
         # Of a repository of which only followed items are stored, events are compared instead.
         whole = [target for target in targets if not target.followed]
@@ -297,13 +285,10 @@ async def _find_targets(
 def _known_projects(app: App) -> list[ProjectRow]:
     """Return the stored projects. Does not create the database, because the command may still be refused."""
     try:
-        database = app.open_store()
+        with app.store() as database:
+            return list_projects(database)
     except NotFound:
         return []
-    try:
-        return list_projects(database)
-    finally:
-        database.close()
 
 
 async def diagnose(app: App) -> list[Finding]:
@@ -353,12 +338,11 @@ async def document(
     """Generate the documents of items marked as changed, at most a batch of `limit`; sends no requests."""
     from tidelore.documents.generation import make_documents
     from tidelore.store.mirror.documents import mark_all
-    from tidelore.store.work.session import DOCUMENTS_LEASE, Workshop, open_session
+    from tidelore.store.work.session import DOCUMENTS_LEASE, open_session
     from tidelore.sync.report import also_to_ledger
 
-    database = app.open_store()
-    try:
-        shop = Workshop(database, app.config, app.clock, app.seam, "lore generate-docs", app.insists)
+    with app.store() as database:
+        shop = app.workshop(database, "lore generate-docs")
         note = "full" if full else None
         async with open_session(shop, force=force, phase="docs", note=note, lease=DOCUMENTS_LEASE) as session:
             if full:
@@ -366,8 +350,6 @@ async def document(
             report = await make_documents(session, also_to_ledger(session, on_progress), limit=limit)
             session.warnings = report.failed
             return report
-    finally:
-        database.close()
 
 
 async def embed(
@@ -380,15 +362,11 @@ async def embed(
 ) -> EmbedReport:
     """Compute missing embeddings, without a lease; if none can be computed, the report contains the reason."""
     from tidelore.core.progress import EmbedReport
-    from tidelore.store.work.session import Workshop
 
     made = EmbedReport()
-    database = app.open_store()
-    try:
-        shop = Workshop(database, app.config, app.clock, app.seam, "lore embed", app.insists)
+    with app.store() as database:
+        shop = app.workshop(database, "lore embed")
         await store_vectors(app, shop, made, full=full, only=only, on_progress=on_progress, limit=limit)
-    finally:
-        database.close()
     return made
 
 

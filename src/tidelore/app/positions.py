@@ -193,7 +193,7 @@ def show_position(app: App, surface: str, scope: str) -> ReadingPosition:
 
 def reset_position(app: App, surface: str, scope: str, *, force: bool, confirm: Callable[[str], bool]) -> ResetPosition:
     """Reset a reading position after `confirm` has agreed to its name; the ledger records it."""
-    from tidelore.store.work.session import Workshop, open_session
+    from tidelore.store.work.session import open_session
 
     with app.reading() as database:
         cursor = find_cursor(database, surface, scope)
@@ -204,7 +204,7 @@ def reset_position(app: App, surface: str, scope: str, *, force: bool, confirm: 
             )
 
         async def reset() -> None:
-            shop = Workshop(database, app.config, app.clock, app.seam, "lore cursors reset")
+            shop = app.workshop(database, "lore cursors reset")
             async with open_session(shop, force=force, note=f"cursor reset by the operator: {name}"):
                 with database.transaction() as tx:
                     reset_cursor(tx, cursor.source, cursor.surface, cursor.scope)

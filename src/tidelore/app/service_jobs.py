@@ -233,12 +233,10 @@ async def keep_ledger(app: App) -> JobResult:
     from tidelore.store.work.hooks import forget_deliveries
     from tidelore.store.work.runs import forget_runs
 
-    database, now = app.open_store(), app.clock.now_ms()
-    try:
+    now = app.clock.now_ms()
+    with app.store() as database:
         forgotten = forget_runs(database, now, app.config.service.keep_runs_days)
         forgotten += forget_deliveries(database, now - round(app.config.hooks.keep_days * 86_400_000))
-    finally:
-        database.close()
     return JobResult(idle=not forgotten)
 
 
@@ -246,11 +244,8 @@ async def make_documents(app: App, batch: int | None = None) -> JobResult:
     from tidelore.app.mirroring import document
     from tidelore.store.mirror.documents import due_sources
 
-    database = app.open_store()
-    try:
+    with app.store() as database:
         waiting = bool(due_sources(database, 1))
-    finally:
-        database.close()
     if not waiting:
         return JobResult(idle=True)
     report = await run_in_thread(lambda: document(app, full=False, force=False, limit=batch))
@@ -275,11 +270,8 @@ class Embedding:
         from tidelore.app.mirroring import embed
         from tidelore.store.reading.totals import lacks_vectors
 
-        database = self._app.open_store()
-        try:
+        with self._app.store() as database:
             needed = lacks_vectors(database)
-        finally:
-            database.close()
         if self._looked and not needed:
             return JobResult(idle=True)
         made = await embed(self._app, limit=self._batch)
@@ -348,11 +340,8 @@ class _Polling:
 
         if self._app.clock.monotonic() >= self._resolve_at:
             return True
-        database = self._app.open_store()
-        try:
+        with self._app.store() as database:
             return bool(due_accounts(database, self._app.clock.now_ms(), 1))
-        finally:
-            database.close()
 
 
 def _verdict(report: PollReport) -> TideloreError | None:

@@ -261,13 +261,12 @@ async def serve(
     from tidelore.service.control import ConfigReloader
     from tidelore.service.jobs import JobRecorder
     from tidelore.service.loop import Loop
-    from tidelore.store.work.session import Workshop, refuse_held
+    from tidelore.store.work.session import refuse_held
 
     control.bind()
     began = app.clock.monotonic()
-    database = app.open_store(create=True)
-    try:
-        shop = Workshop(database, app.config, app.clock, app.seam, COMMAND)
+    with app.store(create=True) as database:
+        shop = app.workshop(database, COMMAND)
         refuse_held(shop, force=request.force, name=LEASE)
         async with _listening(app, control) as ports:
             with _only_one(shop, force=request.force) as lease:
@@ -285,8 +284,6 @@ async def serve(
                     await ports.close()
                     _LOG.info("service stopped", extra={"event": "service_stopped", "ended": loop.ended})
                 return _report(database, loop.errors, loop.ended, app.clock.monotonic() - began)
-    finally:
-        database.close()
 
 
 def run_service(

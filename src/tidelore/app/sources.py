@@ -7,7 +7,7 @@ When a repository is replaced, the rows of the former one stay under its current
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
@@ -73,8 +73,7 @@ async def open_hub(app: App, places: Sequence[ConfiguredRepo], *, create: bool =
     async with AsyncExitStack() as stack:
         wiring = app.wiring(count)
         opened = await open_feedback_hosts(hosts, wiring, stack)
-        database = app.open_store(create=create)
-        stack.callback(database.close)
+        database = stack.enter_context(app.store(create=create))
         yield Hub(app, database, places, {source.name: source for source in opened}, count)
 
 
@@ -200,7 +199,7 @@ def choose_repository(config: Config, source: str, path: str) -> ConfiguredRepo:
 async def accept_repository(app: App, place: ConfiguredRepo, *, force: bool = False) -> Accepted:
     """Accept the repository that now has the configured name."""
     from tidelore.feedback.repositories import verify_repository
-    from tidelore.store.work.session import Workshop, open_session
+    from tidelore.store.work.session import open_session
 
     async with open_hub(app, [place]) as hub:
         source, known, now = hub.source(place), hub.known(place), app.clock.now_ms()
@@ -208,7 +207,7 @@ async def accept_repository(app: App, place: ConfiguredRepo, *, force: bool = Fa
         if known is None or record.remote_id == known.remote_id:
             return Accepted(await verify_repository(hub.database, source, place.name, known, now), None)
         former_path = await _name_now(hub, place, known)
-        shop = Workshop(hub.database, app.config, app.clock, app.seam, "lore sources accept")
+        shop = app.workshop(hub.database, "lore sources accept")
         note = f"{place.name}: id {record.remote_id} accepted in place of {known.remote_id}"
         async with open_session(shop, force=force, note=note) as session:
             from tidelore.store.mirror.projects import rename_repository, set_configured, store_repository
@@ -332,7 +331,5 @@ def _usable_store(app: App) -> Iterator[Database | None]:
     except TideloreError:
         yield None
         return
-    try:
+    with closing(database):
         yield database
-    finally:
-        database.close()

@@ -7,7 +7,7 @@ commands need inside functions, so that an offline read loads no HTTP client.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tidelore.http.response import RequestMetric
     from tidelore.http.transport import Transport
     from tidelore.sources.ports import ProjectSource, Wiring
+    from tidelore.store.work.session import Workshop
     from tidelore.sync.projects import ListTarget
 
 
@@ -49,12 +50,8 @@ class StoredPauses:
         """Return until when a source must not be requested, or None; also None without a database."""
         from tidelore.store.work.service_records import paused_until
 
-        with suppress(TideloreError):
-            database = self._open_store()
-            try:
-                return paused_until(database, source, self._clock.now_ms())
-            finally:
-                database.close()
+        with suppress(TideloreError), closing(self._open_store()) as database:
+            return paused_until(database, source, self._clock.now_ms())
         return None
 
     def keep(self, source: str, until_ms: int) -> None:
@@ -62,12 +59,8 @@ class StoredPauses:
         from tidelore.store.work.service_records import save_pause
 
         now = self._clock.now_ms()
-        with suppress(TideloreError):
-            database = self._open_store()
-            try:
-                save_pause(database, source, min(until_ms, now + _LONGEST_MS), now)
-            finally:
-                database.close()
+        with suppress(TideloreError), closing(self._open_store()) as database:
+            save_pause(database, source, min(until_ms, now + _LONGEST_MS), now)
 
 
 T = TypeVar("T")
@@ -126,15 +119,22 @@ class App(Struct, frozen=True):
             raise
         return database
 
+    def store(self, *, create: bool = False) -> AbstractContextManager[Database]:
+        """Open the database until the block ends."""
+        return closing(self.open_store(create=create))
+
     @contextmanager
     def reading(self) -> Iterator[Database]:
         """Open the database for reading until the block ends."""
-        database = self.open_store()
-        try:
+        with self.store() as database:
             self.on_reading(last_success_at(database))
             yield database
-        finally:
-            database.close()
+
+    def workshop(self, database: Database, command: str) -> Workshop:
+        """Return what a command needs to write, and the name under which its run is recorded."""
+        from tidelore.store.work.session import Workshop
+
+        return Workshop(database, self.config, self.clock, self.seam, command, self.insists)
 
     def note_synced(self) -> None:
         """Report the end of the last successful sync, after a command that has changed it."""

@@ -143,11 +143,9 @@ def stretched_interval(app: App) -> Callable[[str, Sequence[ProjectRow | None]],
         return lambda _source, _projects: None
     from tidelore.store.work.hooks import live_projects
 
-    database, settings = app.open_store(), app.config.hooks
-    try:
+    settings = app.config.hooks
+    with app.store() as database:
         live = live_projects(database, app.clock.now_ms() - round(settings.silent_minutes * 60_000))
-    finally:
-        database.close()
 
     def interval(source: str, projects: Sequence[ProjectRow | None]) -> float | None:
         works = source in hooked and projects and all(row is not None and row.id in live for row in projects)
@@ -161,13 +159,10 @@ def look_for_waiting(app: App, source: str) -> tuple[list[Announced], int]:
     from tidelore.store.work.hooks import count_missed, give_up_waiting, waiting_projects
 
     now = app.clock.now_ms()
-    database = app.open_store()
-    try:
+    with app.store() as database:
         give_up_waiting(database, source, now - GIVE_UP_MS, now)
         waiting = waiting_projects(database, source, MOST_PROJECTS + 1)
         missed = 0 if waiting else count_missed(database, source, now)
-    finally:
-        database.close()
     if missed:
         told = {"event": "hooks_missed", "source": source, "missed": missed}
         _LOG.warning("%s: %d changes were not announced by webhooks", source, missed, extra=told)
@@ -179,11 +174,8 @@ def mark_announced(app: App, waiting: Sequence[Announced], report: RunReport) ->
     from tidelore.store.work.hooks import mark_read
 
     again = {scope.configured for scope in report.scopes if scope.is_left or _passes(scope.error)}
-    database = app.open_store()
-    try:
+    with app.store() as database:
         mark_read(database, [one for one in waiting if one.configured not in again], app.clock.now_ms())
-    finally:
-        database.close()
 
 
 class _Reading:

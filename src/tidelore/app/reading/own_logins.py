@@ -31,10 +31,5 @@ def require_logins(app: App, database: Database, purpose: str) -> dict[str, str]
 
 def remember_login(app: App, source: str, login: str) -> None:
     """Store the login that a host reported; without a usable database it is not stored."""
-    with suppress(TideloreError):
-        database = app.open_store()
-        try:
-            with database.transaction() as tx:
-                save_login(tx, source, login, app.clock.now_ms())
-        finally:
-            database.close()
+    with suppress(TideloreError), app.store() as database, database.transaction() as tx:
+        save_login(tx, source, login, app.clock.now_ms())

@@ -64,12 +64,8 @@ def save(app: App, name: str, question: SearchQuestion) -> SearchPage:
         )
     whole = _run(app, question)
     asked = msgspec.json.encode({key: getattr(question, key) for key in _KEPT})
-    database = app.open_store()
-    try:
-        with database.transaction() as tx:
-            save_search(tx, name, asked, [item.reference for item in whole.items], app.clock.now_ms())
-    finally:
-        database.close()
+    with app.store() as database, database.transaction() as tx:
+        save_search(tx, name, asked, [item.reference for item in whole.items], app.clock.now_ms())
     return _page(whole, question)
 
 
@@ -80,12 +76,8 @@ def run_saved(app: App, name: str, question: SearchQuestion, *, only_new: bool =
     whole = _run(app, asked)
     items = [replace(item, new=item.reference not in row.seen) for item in whole.items]
     fresh = [item for item in items if item.new]
-    database = app.open_store()
-    try:
-        with database.transaction() as tx:
-            note_seen(tx, name, [item.reference for item in items], app.clock.now_ms())
-    finally:
-        database.close()
+    with app.store() as database, database.transaction() as tx:
+        note_seen(tx, name, [item.reference for item in items], app.clock.now_ms())
     shown = replace(whole, items=fresh, total=len(fresh)) if only_new else replace(whole, items=items)
     return _page(replace(shown, new=len(fresh)), question)
 
@@ -100,12 +92,8 @@ def list_saved(app: App) -> SavedSearches:
 def remove_saved(app: App, name: str) -> RemovedSearch:
     """Delete a saved search."""
     _find(app, name)
-    database = app.open_store()
-    try:
-        with database.transaction() as tx:
-            remove_search(tx, name)
-    finally:
-        database.close()
+    with app.store() as database, database.transaction() as tx:
+        remove_search(tx, name)
     return RemovedSearch(name)
 
 

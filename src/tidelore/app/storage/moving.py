@@ -98,8 +98,7 @@ def move_database(
     """Copy the database in use into the one at `to`; with an error if the two differ afterwards."""
     aim = replace(app, db=to)
     with ExitStack() as stack:
-        source = app.open_store()
-        stack.callback(source.close)
+        source = stack.enter_context(app.store())
         _refuse_writers(app, source)
         _refuse_snapshot(app.address)
         names = (describe_address(app.address), describe_address(aim.address))
@@ -252,9 +251,9 @@ def _planned(source: Database, names: tuple[str, str], held: Target) -> MoveRepo
 
 def _refuse_writers(app: App, source: Database) -> None:
     """Raise LockHeld if a process holds a lease of the source."""
-    from tidelore.store.work.session import Workshop, refuse_held
+    from tidelore.store.work.session import refuse_held
 
-    shop = Workshop(source, app.config, app.clock, app.seam, "move")
+    shop = app.workshop(source, "move")
     for name in lease_names(source):
         try:
             refuse_held(shop, force=False, name=name)

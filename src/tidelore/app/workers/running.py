@@ -97,14 +97,13 @@ class Worker:
         from tidelore.http.grants import GrantBook
         from tidelore.service.turns import ScopeTurns
         from tidelore.store.work.rate_budgets import RateBudgetTable
-        from tidelore.store.work.session import Workshop
 
         self._budgets = app.open_store()
         grants = GrantBook(RateBudgetTable(self._budgets, app.clock), app.clock)
         self._app = replace(app, grants=grants, insists=True)
         self._database = database
         self._control = control
-        self.shop: Workshop = Workshop(database, app.config, app.clock, app.seam, COMMAND, insists=True)
+        self.shop: Workshop = self._app.workshop(database, COMMAND)
         self.turns: ScopeTurns = ScopeTurns(self.shop)
         self._scopes: dict[str, Job] = {}
         self._refreshed = float("-inf")
@@ -278,8 +277,7 @@ async def work(app: App, request: WorkRequest, control: Control, settings: Setti
     control.bind()
     began = app.clock.monotonic()
     identity = ProcessIdentity.current()
-    database = app.open_store(create=True)
-    try:
+    with app.store(create=True) as database:
         prepare_queue(database)
         worker = Worker(app, database, control)
         try:
@@ -297,8 +295,6 @@ async def work(app: App, request: WorkRequest, control: Control, settings: Setti
         name = f"{identity.host} {identity.pid}"
         summary = WorkerSummary(worker=name, seconds=seconds, ended=turns.ended, failing=sorted(turns.errors))
         return WorkerReport(summary, dict(turns.errors))
-    finally:
-        database.close()
 
 
 def run_worker(app: App, request: WorkRequest, settings: SettingsFile | None = None) -> WorkerReport:

@@ -56,11 +56,8 @@ class _ProjectSyncing(Syncing):
         (job,) = jobs
         if job.project is None or job.host.name not in self._hooked:
             return {}
-        database = self._app.open_store()
-        try:
+        with self._app.store() as database:
             found = waiting_project(database, job.host.name, job.project)
-        finally:
-            database.close()
         return {} if found is None else {(job.host.name, job.project): found}
 
     @property
@@ -71,11 +68,8 @@ class _ProjectSyncing(Syncing):
     async def run(self, name: str) -> JobResult:
         """Sync one project, and wake the scope of documents if some must be generated."""
         result = (await self.together([name]))[name]
-        database = self._app.open_store()
-        try:
+        with self._app.store() as database:
             waiting = bool(due_sources(database, 1))
-        finally:
-            database.close()
         return replace(result, wakes=(*result.wakes, DOCUMENTS)) if waiting else result
 
 
@@ -141,11 +135,8 @@ async def _look_after_hooks(app: App, host: Host) -> JobResult:
     waiting, missed = look_for_waiting(app, host.name)
     wakes = _scopes_of(app, host.name, waiting)
     if missed:
-        database = app.open_store()
-        try:
+        with app.store() as database:
             wakes = [name for name, job in _projects(app, database).items() if job.host.name == host.name]
-        finally:
-            database.close()
     return JobResult(idle=True, wakes=tuple(wakes))
 
 
@@ -172,12 +163,11 @@ async def _find_projects(app: App, host: ForgeHost) -> JobResult:
     count = RequestCount()
     async with AsyncExitStack() as stack:
         (source,) = await open_hosts([host], app.wiring(count), stack)
-        database = app.open_store(create=True)
-        stack.callback(database.close)
+        database = stack.enter_context(app.store(create=True))
         chosen = await find_projects(source, host, list_projects(database))
         error = next((one.failure for one in chosen if one.failure is not None), None)
         listed = [one for one in chosen if one.listed is not None]
-        shop = Workshop(database, app.config, app.clock, app.seam, COMMAND, app.insists)
+        shop = app.workshop(database, COMMAND)
         await _store(shop, source, [(one.configured, one.listed) for one in listed])
         return JobResult(count.total, error, budget=count.budgets.get(host.name))
 
