@@ -8,7 +8,7 @@ layout.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tidelore.core.patterns import late_pattern
 
@@ -38,6 +38,14 @@ _OWN_MARK = late_pattern(r"\s*<!-- lore-action:[0-9a-f]{64} -->")
 _ONE_CELL_EACH = late_pattern("[ -~\xa1-\xac\xae-\u02ff\u2013\u2014\u2018-\u2022\u2026]*")
 """Latin letters and usual punctuation, such as the ellipsis of a cut line."""
 _NARROWEST = 20
+_MARKDOWN = late_pattern(
+    r"`(?P<code>[^`\n]+)`"
+    r"|\*\*(?P<bold>[^\s*](?:[^*\n]*[^\s*])?)\*\*"
+    r"|!?\[(?P<words>[^\]\[\n]+)\]\((?:https?://|/)[^\s()]*\)"
+    r"|(?:(?<=\s)|^)[-*] (?P<box>\[[ xX]\])(?=\s)"
+    r"|\|(?: *:?-{3,}:? *\|)+ ?"
+)
+"""Marks that say nothing in a passage of a few lines; names in it are what is kept of a match."""
 
 
 def harmless(text: str) -> str:
@@ -69,6 +77,25 @@ def estimate_tokens(text: str) -> int:
 def one_line(text: str) -> str:
     """Return harmless text on one line."""
     return " ".join(harmless(text).split())
+
+
+def without_markdown(text: str, spans: Sequence[tuple[int, int]] = ()) -> tuple[str, list[tuple[int, int]]]:
+    """Return a passage without the marks of bold text, code, links, tasks and tables, and its spans moved with it."""
+    kept, gaps, end = [], [], 0
+    for found in _MARKDOWN.finditer(text):
+        inner = next((name for name in ("code", "bold", "words", "box") if found[name] is not None), None)
+        start, stop = found.span(inner) if inner else (found.end(), found.end())
+        kept += [text[end : found.start()], text[start:stop]]
+        gaps += [(found.start(), start), (stop, found.end())]
+        end = found.end()
+    if not gaps:
+        return text, list(spans)
+
+    def moved(at: int) -> int:
+        return at - sum(min(at, stop) - start for start, stop in gaps if start < at)
+
+    shifted = [(moved(start), moved(stop)) for start, stop in spans]
+    return "".join([*kept, text[end:]]), [(start, stop) for start, stop in shifted if start < stop]
 
 
 def without_own_mark(text: str) -> str:

@@ -41,7 +41,7 @@ from tidelore.web.addresses import (
 )
 from tidelore.web.hunks import HunkLine, parse_hunk
 from tidelore.web.markdown import count_images, render_markdown
-from tidelore.web.rendering import Page, Site, render
+from tidelore.web.rendering import Page, Site, render, wants_json
 
 PART_BYTES = 60_000
 """About how many bytes of a conversation one page shows; its last entry may exceed them."""
@@ -330,10 +330,19 @@ def file_page(_site: Site, app: App, request: Request) -> Page:
         "asked": path,
         "project": values.get("project", ""),
         "projects": projects,
+        "candidates": [],
+        "most_files": MOST_FILES,
     }
     if not path:
         return Page(template="file.html", title="Files", data=None, context=context)
-    story = file_history(app, FileRequest(path=path, project=values.get("project") or None, discussions=True, limit=50))
+    wanted = FileRequest(path=path, project=values.get("project") or None, discussions=True, limit=50)
+    try:
+        story = file_history(app, wanted)
+    except UserError as error:
+        if wants_json(request) or not error.details.get("candidates"):
+            raise
+        context["candidates"] = error.details["candidates"]
+        return Page(template="file.html", title=f"{path} – Files", data=None, context=context)
     return Page(template="file.html", title=f"{story.path} · {story.project}", data=story, context=context)
 
 

@@ -59,6 +59,8 @@ class ListedKind(Struct, frozen=True):
     sorts: bool = True
 
 
+_SHOWN = {"opened": "open"}
+"""States whose chip says the same word as the rows do."""
 _SHARED = ("project", "author", "assignee", "label", "milestone", "since")
 LISTS: dict[str, ListedKind] = {
     "issues": ListedKind("Issues", "items.html", list_issues, ListRequest, ("opened", "closed"), (*_SHARED, "status")),
@@ -160,7 +162,7 @@ def _one_of(name: str, value: str, allowed: Sequence[str]) -> str:
 
 
 def _same(values: Sequence[str]) -> list[tuple[str, str]]:
-    return [(value, value) for value in values]
+    return [(value, _SHOWN.get(value, value)) for value in values]
 
 
 def _chips(path: str, query: list[tuple[str, str]], name: str, choices: Sequence[tuple[str, str]]) -> list[Choice]:

@@ -37,13 +37,15 @@ from tidelore.core.errors import (
     TideloreError,
     UserError,
 )
-from tidelore.core.text import without_hidden
+from tidelore.core.text import excerpt, without_hidden, without_markdown
 from tidelore.web import addresses
 from tidelore.web.guard import COOKIE_SECONDS, Access, csrf_token
 from tidelore.web.markdown import ADDRESS, MOST_LINKS, render_markdown
 
 STATIC = Path(__file__).parent / "static"
 _TEMPLATES = Path(__file__).parent / "templates"
+_MARGIN = 4
+"""How many times the length of a passage is read, so that its Markdown and spaces can be left out."""
 _LOG = logging.getLogger("tidelore.web")
 _STATUSES: tuple[tuple[type[TideloreError], int], ...] = (
     (NotFound, 404),
@@ -179,6 +181,8 @@ def _environment() -> Environment:
         "highlighted": highlighted,
         "linked": linked,
         "with_code": with_code,
+        "sentence": sentence,
+        "passage": passage,
         "hue": hue,
         "quoted": lambda text: quote(str(text), safe=""),
         "plural": plural,
@@ -215,7 +219,8 @@ def ago(instant_ms: int | None, now_ms: int) -> Markup:
 
 
 def highlighted(text: str, spans: Any) -> Markup:
-    """Return a text with the spans of its matches marked."""
+    """Return a passage without its Markdown, the spans of its matches marked."""
+    text, spans = without_markdown(text, spans)
     parts, end = [], 0
     for start, stop in spans:
         parts.append(escape(without_hidden(text[end:start])))
@@ -234,6 +239,17 @@ def linked(text: str) -> Markup:
         parts.append(Markup('<a href="{0}" rel="noopener noreferrer nofollow">{0}</a>').format(found[0]))
         end = found.end()
     return Markup().join([*parts, escape(shown[end:])])
+
+
+def passage(text: str, characters: int) -> str:
+    """Return the beginning of a text of others on one line, without its Markdown."""
+    start = " ".join(text[: characters * _MARGIN].split())
+    return excerpt(without_markdown(start)[0], characters)[0]
+
+
+def sentence(text: str | None) -> str:
+    """Return one of our own messages with a capital letter first; a path or a name in quotes stays as it is."""
+    return text[0].upper() + text[1:] if text else ""
 
 
 def with_code(text: str | None) -> Markup:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 from starlette.testclient import TestClient
 from tests.databases.samples import CREATED, add_project, issue
-from tests.databases.talk import DISCUSSIONS, attach, discussion, keep, note
+from tests.databases.talk import DIFFS, DISCUSSIONS, attach, discussion, file_change, keep, note
 from tests.faces.web.copies import PATH, client_of, fill, open_app, ordinary, with_login
 from tests.faces.web.reading import HOST, crawl, read
 from tests.support.manual_clock import ManualClock
@@ -227,7 +228,8 @@ def test_home_and_status_load_what_waits_and_what_is_missing_from_pages_that_nee
         assert piece in read(html).links
         part = client.get(piece, headers={"hx-request": "true"}).text
         assert "<html" not in part
-        assert read(part).text.strip() in read(client.get(piece).text).text
+        whole = read(client.get(piece).text).text
+        assert [line for line in read(part).text.splitlines() if line.strip() not in whole] == []
 
 
 def test_threads_that_wait_for_the_reader_are_listed_with_the_reason_and_the_last_note(app: App) -> None:
@@ -320,3 +322,26 @@ def test_home_marks_what_changed_since_the_visit_before_this_one(tmp_path: Path)
         assert html.count('class="row unseen"') == 1
     client.cookies.set("lore_8765_seen", "x-y")
     assert client.get("/").status_code == 200
+
+
+def test_the_end_of_several_paths_leads_to_each_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "lore.db"
+    client = client_of(ordinary(path))
+    with closing(open_database(str(path))) as database:
+        project = list_projects(database)[0]
+        attach(
+            database, project, "merge_requests", 3, DIFFS,
+            file_change("src/moor.py", "src/moor.py"), file_change("lib/moor.py", "lib/moor.py"),
+        )  # fmt: skip
+    page = read(client.get("/files?path=moor.py").text)
+    links = [link for link in page.links if link.startswith("/files?")]
+    assert len(links) == 2
+    assert all("Grease the crane" in read(client.get(link).text).text for link in links)
+    assert client.get("/files?path=moor.py", headers={"accept": "application/json"}).status_code == 400
+
+
+def test_coverage_in_status_leaves_out_what_is_complete(app: App) -> None:
+    client = client_of(app)
+    part = client.get("/coverage", headers={"hx-request": "true"}).text
+    whole = client.get("/coverage").text
+    assert part.count("<tr>") < whole.count("<tr>")

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from tidelore.app.showing import ChangedFile, NotePosition
 from tidelore.cli.output.conversations import describe_duration, describe_file
-from tidelore.core.text import block, harmless, one_line, shorten, width, without_hidden
+from tidelore.core.text import block, harmless, one_line, shorten, width, without_hidden, without_markdown
 
 
 @pytest.mark.parametrize(
@@ -128,3 +128,26 @@ def test_characters_have_the_width_that_rich_gives_them() -> None:
     characters = [chr(code) for code in range(0x20, 0x3000) if not 0x7F <= code < 0xA0]
     assert [one for one in characters if width(one) != cell_len(one)] == []
     assert width("a cut line…") == 11
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("**Decision:** `a ** b` stays", "Decision: a ** b stays"),
+        ("call(**one, **two) and 2 ** 3", "call(**one, **two) and 2 ** 3"),
+        ("[x](https://a.example/y) and a[0](1)", "x and a[0](1)"),
+        ("| a | b | | --- | ---: | | 1 | 2 |", "| a | b | | 1 | 2 |"),
+        ("done: - [x] rope - [ ] sail", "done: [x] rope [ ] sail"),
+        ("a `lone tick and __init__", "a `lone tick and __init__"),
+    ],
+)
+def test_a_passage_is_shown_without_the_marks_of_markdown(text: str, plain: str) -> None:
+    assert without_markdown(text) == (plain, [])
+
+
+def test_spans_of_a_passage_move_with_its_words() -> None:
+    text = "**bold** and `code` and **more bold**"
+    words = ["bold", "code", "more", "**bold**"]
+    spans = [(text.index(word), text.index(word) + len(word)) for word in words]
+    shown, moved = without_markdown(text, spans)
+    assert [shown[start:stop] for start, stop in moved] == ["bold", "code", "more", "bold"]

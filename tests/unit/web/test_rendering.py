@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidelore.web.rendering import linked, with_code
+from tidelore.web.rendering import highlighted, linked, passage, sentence, with_code
 
 
 def test_addresses_in_plain_text_become_links_and_nothing_else_becomes_html() -> None:
@@ -20,3 +20,17 @@ def test_backticks_of_a_message_mark_code_and_a_single_one_is_kept() -> None:
     assert with_code('set `login = "<you>"` here') == "set <code>login = &#34;&lt;you&gt;&#34;</code> here"
     assert with_code("a ` b") == "a ` b"
     assert with_code(None) == ""
+
+
+def test_a_message_starts_with_a_capital_letter_and_a_quoted_path_keeps_its_own() -> None:
+    assert sentence("invalid value") == "Invalid value"
+    assert sentence("'src/a.py' matches 3 files") == "'src/a.py' matches 3 files"
+    assert sentence("") == sentence(None) == ""
+
+
+def test_a_passage_loses_its_markdown_and_its_matches_stay_marked() -> None:
+    text = "> **Decision:** keep `the rope`, see [the plan](https://a.example/plan)"
+    at = text.index("rope")
+    assert highlighted(text, [(at, at + 4)]) == "&gt; Decision: keep the <mark>rope</mark>, see the plan"
+    assert passage("**Decision:** moor\n\n- [ ] rope: @noor\n", 100) == "Decision: moor [ ] rope: @noor"
+    assert passage("A sentence that ends here. And more", 27) == "A sentence that ends…"
