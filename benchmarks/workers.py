@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -48,12 +48,17 @@ provider = "none"
 
 
 class Round(Struct):
-    """What one crowd of workers did: seconds from the first request to the last, requests, and processor time."""
+    """What one crowd of workers did: seconds from the first request to the last, requests, and processor time.
+
+    The database server and the simulated forge need the same cores as the workers.
+    """
 
     seconds: float
     requests: int
     refused: int
     processor_seconds: float
+    server_seconds: float
+    forge_seconds: float
     rows: int
 
 
@@ -68,7 +73,13 @@ def run(scale: Scale) -> Iterator[Finding]:
     for workers, found in rounds.items():
         rate = projects / found.seconds
         yield Finding("workers", f"projects a second, {workers} workers of {projects} projects", rate)
-        yield Finding("workers", f"processor time of {workers} workers", found.processor_seconds, "s")
+        for who, seconds in (
+            (f"{workers} workers", found.processor_seconds),
+            ("the database server", found.server_seconds),
+            ("the simulated forge", found.forge_seconds),
+        ):
+            title = f"processor time of {who} for each project, {workers} workers"
+            yield Finding("workers", title, seconds / projects * 1000, "ms")
         assert found.rows == alone.rows, "each crowd stores the same issues"
     for workers in CROWDS[1:]:
         lacking = workers * SHARE / (alone.seconds / rounds[workers].seconds)
@@ -92,13 +103,24 @@ def _mirror(postgres: PostgresServer, projects: int, workers: int, limit: int | 
     ):
         config = Path(folder) / "config.toml"
         config.write_text(_CONFIG.format(url=served.url, projects=", ".join(f'"{name}"' for name in names)))
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        before = _processor_seconds(postgres)
         _work(config, address, workers, wanted=projects if limit is not None else 0)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent = [after - one for one, after in zip(before, _processor_seconds(postgres), strict=True)]
         rows = _count(address)
-    spent = (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
     refused = sum(status == 429 for _, _, status in world.log)
-    return Round(times[-1] - times[0], len(times), refused, spent, rows)
+    return Round(times[-1] - times[0], len(times), refused, *spent, rows)
+
+
+def _processor_seconds(postgres: PostgresServer) -> tuple[float, float, float]:
+    """Return the processor time so far of ended workers, of the database server, and of this process (the forge)."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    ticks = 0
+    first, *others = postgres.pids()
+    for pid, fields in ((first, slice(11, 15)), *((pid, slice(11, 13)) for pid in others)):
+        with suppress(OSError):
+            # Of the first process with its children that have ended: each connection is one.
+            ticks += sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[fields]))
+    return children.ru_utime + children.ru_stime, ticks / os.sysconf("SC_CLK_TCK"), time.process_time()
 
 
 def _world(projects: int) -> tuple[World, list[str]]:

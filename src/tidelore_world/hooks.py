@@ -91,11 +91,12 @@ def post(url: str, sent: Hooked) -> int:
 
 @dataclass
 class Hook:
-    """Where and how one forge delivers. `fate` decides for each delivery: sent, lost, or sent twice."""
+    """Where and how one forge delivers. `fate` decides for each delivery: sent, lost, sent twice, or after the next."""
 
     url: str
     secret: str
-    fate: Callable[[], Literal["send", "lose", "double"]] = lambda: "send"
+    fate: Callable[[], Literal["send", "lose", "double", "late"]] = lambda: "send"
+    late: list[Hooked] = field(default_factory=list)
     statuses: list[int] = field(default_factory=list)
     """What the receiver answered; 0 if it did not."""
     row: Installed | None = None
@@ -160,9 +161,13 @@ class HookSender:
         return sign_gitlab(hook.secret, title, gitlab_payload(event, item), self._world.clock.now_us // 1_000_000)
 
     def _put(self, hook: Hook, sent: Hooked) -> None:
-        copies = {"send": 1, "lose": 0, "double": 2}[hook.fate()]
-        for _ in range(copies):
-            self._queue.put((hook, sent))
+        fate = hook.fate()
+        if fate == "late":
+            hook.late.append(sent)
+            return
+        late, hook.late = hook.late, []
+        for one in [sent] * {"send": 1, "lose": 0, "double": 2}[fate] + late:
+            self._queue.put((hook, one))
 
     def _send_forever(self) -> None:
         while True:

@@ -81,6 +81,12 @@ class PostgresServer:
             )
             return len(found.fetchall())
 
+    def set_read_only(self, *, read_only: bool) -> None:
+        """Let the server refuse every write in new and in old sessions, as one does that is no longer the primary."""
+        with psycopg.connect(self.address("postgres"), autocommit=True) as connection:
+            connection.execute(f"ALTER SYSTEM SET default_transaction_read_only = {'on' if read_only else 'off'}")
+            connection.execute("SELECT pg_reload_conf()")
+
     def address(self, name: str) -> str:
         return f"postgresql://postgres@/{name}?host={self._folder}"
 

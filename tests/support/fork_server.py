@@ -6,6 +6,8 @@ interpreter's own variables (`PYTHON*`, the locale), import time, a limit set be
 
     process = fork_lore(["sync", "--robot"], environ)
     process = fork_script(path_of_driver, ["argument"], environ)
+
+The wall clock of a process can be moved while it runs (`CLOCK`); its monotonic clock goes on.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import contextlib
 import gc
 import importlib
 import json
+import mmap
 import os
 import pkgutil
 import random
@@ -32,6 +35,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 LORE = "lore"
+CLOCK = "LORE_TEST_CLOCK"
+"""The variable that names a file with the seconds by which the wall clock of a process is wrong."""
+OFFSET = struct.Struct("q")
 _STATUS = struct.Struct("i")
 _LENGTH = struct.Struct("I")
 _IMPORTED_LATE = (
@@ -242,6 +248,8 @@ def _become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
     os.environ.clear()
     os.environ.update(request["environ"])
     os.chdir(request["cwd"])
+    if request["environ"].get(CLOCK):
+        _move_clock(request["environ"][CLOCK])
     # A shell starts a job in the background with this signal ignored, and so the server and all its children.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # What an interpreter draws or looks up once when it starts must differ between forks.
@@ -266,6 +274,19 @@ def _become(request: dict[str, Any], descriptors: Sequence[int]) -> None:
         with contextlib.suppress(OSError):
             stream.flush()
     os._exit(code if isinstance(code, int) else int(code is not None))
+
+
+def _move_clock(path: str) -> None:
+    """Add the seconds in a file, which may change at any time, to the wall clock of this process."""
+    with Path(path).open("rb") as file:
+        memory = mmap.mmap(file.fileno(), OFFSET.size, access=mmap.ACCESS_READ)
+    true_ns = time.time_ns
+
+    def moved_ns() -> int:
+        return true_ns() + OFFSET.unpack(memory[: OFFSET.size])[0] * 1_000_000_000
+
+    time.time_ns = moved_ns
+    time.time = lambda: moved_ns() / 1e9
 
 
 def _import_the_program() -> None:

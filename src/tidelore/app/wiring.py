@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
-from tidelore.core.clock import Clock, SystemClock
+from tidelore.core.clock import Clock, SharedClock, SystemClock
 from tidelore.core.config import Config, Host
 from tidelore.core.config_file import database_address, load_config
 from tidelore.core.errors import Cancelled, RemoteError, TideloreError
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tidelore.http.response import RequestMetric
     from tidelore.http.transport import Transport
     from tidelore.sources.ports import ProjectSource, Wiring
+    from tidelore.store.database.kept import KeptConnections
     from tidelore.store.work.session import Workshop
     from tidelore.sync.projects import ListTarget
 
@@ -87,6 +88,7 @@ class App(Struct, frozen=True):
     `on_left_out`: called with the number of texts that a lockdown leaves out.
     `allowance`: limits the requests of a run to all sources together.
     `grants`: the rate limits that this process shares with others.
+    `kept`: connections that were closed and are used again, for a program that opens the database often.
     """
 
     config: Config
@@ -102,6 +104,7 @@ class App(Struct, frozen=True):
     on_left_out: Callable[[int], None] = lambda _texts: None
     allowance: RequestAllowance | None = None
     grants: GrantBook | None = None
+    kept: KeptConnections | None = None
 
     @property
     def address(self) -> str:
@@ -110,10 +113,15 @@ class App(Struct, frozen=True):
 
     def open_store(self, *, create: bool = False, patience: Patience | None = None, roomy: bool = False) -> Database:
         """Open the database and migrate its schema; readers do not create it. `roomy` as in `open_database`."""
-        waits = patience or self.patience or self.new_patience()
-        database = open_database(self.address, create=create, patience=waits, roomy=roomy)
+        kept = self.kept.take() if self.kept is not None else None
+        database = kept or self._open(create=create, patience=patience, roomy=roomy)
         try:
-            migrate(database, self.clock.now_ms(), create=create)
+            if isinstance(self.clock, SharedClock) and self.clock.is_due:
+                self.clock.set(database.server_time)
+            if kept is None:
+                migrate(database, self.clock.now_ms(), create=create)
+                if self.kept is not None:
+                    self.kept.adopt(database)
         except BaseException:
             database.close()
             raise
@@ -122,6 +130,10 @@ class App(Struct, frozen=True):
     def store(self, *, create: bool = False) -> AbstractContextManager[Database]:
         """Open the database until the block ends."""
         return closing(self.open_store(create=create))
+
+    def _open(self, *, create: bool, patience: Patience | None, roomy: bool) -> Database:
+        waits = patience or self.patience or self.new_patience()
+        return open_database(self.address, create=create, patience=waits, roomy=roomy)
 
     @contextmanager
     def reading(self) -> Iterator[Database]:

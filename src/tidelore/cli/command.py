@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tidelore.app.wiring import App, load_settings
-from tidelore.core.clock import SystemClock
+from tidelore.core.clock import SharedClock, SystemClock
 from tidelore.core.config_file import config_path
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ class Invocation:
             settings,
             os.environ,
             db=choices.db,
+            clock=SharedClock(SystemClock()),
             seam=choices.seam,
             on_reading=choices.note_synced,
             on_left_out=choices.note_left_out,

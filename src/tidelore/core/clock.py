@@ -7,11 +7,15 @@ without an offset, or one that is not a date, raises ValueError and never become
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+_READ_AGAIN_SECONDS = 15.0
+"""How old a reading of a database server's clock may be: monotonic clocks hardly drift, but the server's may be set."""
+_SLOW_SECONDS = 1.0
 _MAX_INSTANT = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 
 
@@ -44,6 +48,42 @@ class SystemClock:
         import asyncio  # offline reads never sleep and must not load asyncio
 
         await asyncio.sleep(seconds)
+
+
+class SharedClock:
+    """The time of a database server, by which the processes of several machines compare leases and due times.
+
+    Between two readings of the server the monotonic clock counts, so a wall clock that is wrong or moved changes
+    nothing. Until `set` is called it is the given clock.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._anchor: tuple[int, float] | None = None
+
+    def now_ms(self) -> int:
+        if self._anchor is None:
+            return self._clock.now_ms()
+        told, at = self._anchor
+        return told + round((self._clock.monotonic() - at) * 1000)
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the server should be read again."""
+        return self._anchor is None or self._clock.monotonic() - self._anchor[1] > _READ_AGAIN_SECONDS
+
+    def set(self, read: Callable[[], int | None]) -> None:
+        """Read the server's time; an answer that took long says nothing about now and is not used."""
+        asked = self._clock.monotonic()
+        told, answered = read(), self._clock.monotonic()
+        if told is not None and (answered - asked <= _SLOW_SECONDS or self._anchor is None):
+            self._anchor = told, (asked + answered) / 2
 
 
 def parse_instant(text: str) -> int:

@@ -27,10 +27,10 @@ from tidelore.store.work.leases import held_leases, writing
 from tidelore.store.work.service_records import (
     JobRow,
     add_missing_jobs,
+    due_jobs,
     find_job,
     forgive_jobs,
     keep_jobs,
-    list_jobs,
     postpone_jobs,
     wake_jobs,
     write_job,
@@ -109,7 +109,8 @@ class ScopeTurns:
         shop = self._shop
         leases = {row.name: row for row in held_leases(shop.database)}
         stale_ms = int(shop.config.sync.stale_lock_minutes * 60_000)
-        return find_due(list_jobs(shop.database), leases, self._specs, shop.clock.now_ms(), stale_ms)
+        now_ms = shop.clock.now_ms()
+        return find_due(due_jobs(shop.database, now_ms), leases, self._specs, now_ms, stale_ms)
 
     def forgive(self) -> None:
         """End the back-off of all scopes, because new settings may have fixed the problem."""
@@ -119,8 +120,8 @@ class ScopeTurns:
     def goes_on(self) -> bool:
         """Return whether a scope that left work after its turn here continues in a moment."""
         soon = self._shop.clock.now_ms() + SOON_MS
-        rows = [row for row in list_jobs(self._shop.database) if row.name in self._left] if self._left else []
-        return any(row.due_at is not None and row.due_at <= soon for row in rows)
+        rows = due_jobs(self._shop.database, soon) if self._left else []
+        return any(row.name in self._left and row.due_at is not None for row in rows)
 
     def wake(self, names: Collection[str]) -> list[DueScope]:
         """Make scopes due that are not backing off, each at most once in `rest_seconds`; return when."""

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -143,12 +143,18 @@ class Station:
 
         return self.serve(story, once=True)
 
-    def spawn(self, *argv: str, limit: Callable[[], None] | None = None, config: Path | None = None) -> Program:
-        """Start the real program; `limit` is called in its process before it begins."""
+    def spawn(
+        self,
+        *argv: str,
+        limit: Callable[[], None] | None = None,
+        config: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> Program:
+        """Start the real program, with more variables; `limit` is called in its process before it begins."""
         words = [*argv, "--config", str(config or self.config), "--db", self.address]
         process: Program
         if limit is None:
-            process = fork_lore(words, os.environ)
+            process = fork_lore(words, os.environ | dict(environ or {}))
         else:
             process = subprocess.Popen(
                 [sys.executable, "-c", _LORE, *words],

@@ -2,15 +2,20 @@
 
 A job of the queue is a hint to look at one scope. Two hints for one scope that wait at the same time are one
 (`queueing_lock`); the job of a worker that was killed is given to another (its heartbeat); a job that is lost is
-replaced by the next scheduling, and one that runs twice finds that its scope is not due. Jobs are deleted when they
-end.
+replaced by the next look, and one that runs twice finds that its scope is not due. Jobs are deleted when they end.
+
+Every worker looks for due scopes. The periodic tasks of procrastinate are not used for it: they follow the wall clock
+of the machine, and do nothing for an hour after it was set back by one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from datetime import UTC, datetime
 
 from tidelore.core.clock import Clock
 from tidelore.core.config import Config
@@ -31,9 +36,8 @@ except ImportError as missing:
 _LOG = logging.getLogger(__name__)
 
 SCOPES = "scopes"
-UPKEEP = "upkeep"
-LOOK_CRON = "* * * * * */2"
-"""How often one of the workers looks for scopes that are due: every 2 seconds."""
+LOOK_SECONDS = 2.0
+"""How often a worker looks for scopes that are due."""
 HEARTBEAT_SECONDS = 5.0
 SILENT_SECONDS = 20.0
 """After how long without a heartbeat the jobs of a worker are given to others."""
@@ -52,6 +56,8 @@ _TASKS = {
 }
 
 Work = Callable[[str], Awaitable[None]]
+_ATTEMPTS = 5
+"""How often scopes are put into the queue together when other workers do the same; then one by one."""
 
 
 def prepare_queue(database: Database) -> bool:
@@ -64,14 +70,24 @@ def prepare_queue(database: Database) -> bool:
 
 
 class WorkQueue:
-    """One worker's access to the queue. `work` runs a scope, `look` returns the scopes that are due."""
+    """One worker's access to the queue.
+
+    `work` runs a scope, `look` returns the scopes that are due, `waiting` those that are in the queue.
+    """
 
     def __init__(
-        self, address: str, config: Config, clock: Clock, work: Work, look: Callable[[], list[DueScope]]
+        self,
+        address: str,
+        config: Config,
+        clock: Clock,
+        work: Work,
+        look: Callable[[], list[DueScope]],
+        waiting: Callable[[], set[str]],
     ) -> None:
         self._clock = clock
         self._work = work
         self._look = look
+        self._waiting = waiting
         self._kinds: dict[str, str] = {}
         self._app = procrastinate.App(
             connector=procrastinate.PsycopgConnector(
@@ -84,12 +100,6 @@ class WorkQueue:
         for task in sorted({*_TASKS.values(), "run_scope"}):
             self._app.task(name=task, queue=SCOPES)(self._work_on)
 
-        @self._app.periodic(cron=LOOK_CRON)
-        @self._app.task(name="defer_due_scopes", queue=UPKEEP, queueing_lock="defer_due_scopes")
-        async def defer_due_scopes(timestamp: int) -> None:  # noqa: ARG001 - given by the scheduler
-            await self.defer(await asyncio.to_thread(self._look))
-            await self._retry_stalled()
-
     async def _work_on(self, scope: str) -> None:
         await self._work(scope)
 
@@ -99,18 +109,39 @@ class WorkQueue:
 
     async def defer(self, due: Iterable[DueScope]) -> None:
         """Put scopes into the queue, those first that are due for longest; one that waits already is left alone."""
-        for one in due:
-            deferrer = self._app.configure_task(
-                self._kinds.get(one.name, "run_scope"),
-                queue=SCOPES,
-                queueing_lock=one.name,
-                priority=max(0, min(int(one.late_seconds), _MOST_PRIORITY)),
-                schedule_in={"seconds": -one.late_seconds} if one.late_seconds < 0 else None,
-            )
+        # By name, so that two workers that do this at once never wait for each other in a circle.
+        left = {one.name: one for one in sorted(due, key=lambda one: one.name)}
+        for _ in range(_ATTEMPTS):
+            if len(left) > 1:
+                waiting = await asyncio.to_thread(self._waiting)
+                left = {name: one for name, one in left.items() if name not in waiting}
+            if not left:
+                return
             try:
-                await deferrer.defer_async(scope=one.name)
+                await self._app.job_manager.batch_defer_jobs_async([self._job_of(one) for one in left.values()])
             except AlreadyEnqueued:
+                # Another worker was faster with at least one of them.
+                if len(left) == 1:
+                    return
                 continue
+            return
+        for one in left.values():
+            with suppress(AlreadyEnqueued):
+                await self._app.job_manager.batch_defer_jobs_async([self._job_of(one)])
+
+    def _job_of(self, one: DueScope) -> procrastinate.jobs.Job:
+        deferrer = self._app.configure_task(
+            self._kinds.get(one.name, "run_scope"),
+            queue=SCOPES,
+            queueing_lock=one.name,
+            priority=max(0, min(int(one.late_seconds), _MOST_PRIORITY)),
+            schedule_at=self._moment(-one.late_seconds) if one.late_seconds < 0 else None,
+        )
+        return deferrer.make_new_job(scope=one.name)
+
+    def _moment(self, seconds: float = 0.0) -> datetime:
+        """Return the time in some seconds, by the clock of the server and not by that of this machine."""
+        return datetime.fromtimestamp(self._clock.now_ms() / 1000 + seconds, UTC)
 
     async def announce(self, due: Iterable[DueScope]) -> None:
         """Put scopes into the queue that have just become due; if that fails, the next look does it."""
@@ -124,7 +155,7 @@ class WorkQueue:
         manager = self._app.job_manager
         for job in await manager.get_stalled_jobs(seconds_since_heartbeat=SILENT_SECONDS):
             try:
-                await manager.retry_job(job)
+                await manager.retry_job(job, retry_at=self._moment())
             except (AlreadyEnqueued, ConnectorException):
                 # Another job for this scope waits; this one has nothing left to do.
                 assert job.id is not None
@@ -144,22 +175,29 @@ class WorkQueue:
     async def _run_until(
         self, concurrency: int, stopping: Callable[[], bool], woken: Callable[[], Awaitable[None]]
     ) -> None:
-        workers = [
-            asyncio.create_task(self._run_worker(queue, slots, wait=True))
-            for queue, slots in ((SCOPES, concurrency), (UPKEEP, 1))
+        tasks = [
+            asyncio.create_task(one) for one in (self._run_worker(concurrency, wait=True), self._look_forever(stopping))
         ]
         try:
-            while not stopping() and not any(task.done() for task in workers):
+            while not stopping() and not any(task.done() for task in tasks):
                 waker = asyncio.ensure_future(woken())
-                await asyncio.wait([waker, *workers], return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait([waker, *tasks], return_when=asyncio.FIRST_COMPLETED)
                 waker.cancel()
         finally:
-            for task in workers:
+            for task in tasks:
                 task.cancel()
-            ended = await asyncio.gather(*workers, return_exceptions=True)
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
         for one in ended:
             if isinstance(one, Exception) and not isinstance(one, asyncio.CancelledError):
                 raise one
+
+    async def _look_forever(self, stopping: Callable[[], bool]) -> None:
+        """Put due scopes into the queue, and give the jobs of workers that are gone to others."""
+        while not stopping():
+            await self.defer(await asyncio.to_thread(self._look))
+            await self._retry_stalled()
+            # Not all workers at the same time.
+            await self._clock.sleep(LOOK_SECONDS * random.uniform(0.75, 1.25))
 
     async def drain(self, concurrency: int, stopping: Callable[[], bool], turns: ScopeTurns) -> None:
         """Work until no scope is due that has not had its turn, and none that left work is about to continue."""
@@ -171,11 +209,11 @@ class WorkQueue:
                         return
                     await self._clock.sleep(BREATH_SECONDS / 5)
                 await self.defer(due)
-                await self._run_worker(SCOPES, concurrency, wait=False)
+                await self._run_worker(concurrency, wait=False)
 
-    async def _run_worker(self, queue: str, concurrency: int, *, wait: bool) -> None:
+    async def _run_worker(self, concurrency: int, *, wait: bool) -> None:
         await self._app.run_worker_async(
-            queues=[queue],
+            queues=[SCOPES],
             concurrency=concurrency,
             wait=wait,
             fetch_job_polling_interval=1.0,

@@ -96,18 +96,20 @@ class Worker:
         from tidelore.app.workers.queue import WorkQueue
         from tidelore.http.grants import GrantBook
         from tidelore.service.turns import ScopeTurns
+        from tidelore.store.database.kept import KeptConnections
         from tidelore.store.work.rate_budgets import RateBudgetTable
 
         self._budgets = app.open_store()
+        self._kept = KeptConnections(app.clock)
         grants = GrantBook(RateBudgetTable(self._budgets, app.clock), app.clock)
-        self._app = replace(app, grants=grants, insists=True)
+        self._app = replace(app, grants=grants, insists=True, kept=self._kept)
         self._database = database
         self._control = control
         self.shop: Workshop = self._app.workshop(database, COMMAND)
         self.turns: ScopeTurns = ScopeTurns(self.shop)
         self._scopes: dict[str, Job] = {}
         self._refreshed = float("-inf")
-        self._queue = WorkQueue(app.address, app.config, app.clock, self._work, self._look)
+        self._queue = WorkQueue(app.address, app.config, app.clock, self._work, self._look, self._waiting)
         self._continuous: dict[str, asyncio.Task[None]] = {}
         self._source: ConfigReloader[App] | None = None
         self._on_settings: Callable[[App], None] = lambda _app: None
@@ -144,7 +146,8 @@ class Worker:
             new = await asyncio.to_thread(source.load)
             if new is None:
                 return
-            self._app = replace(new, grants=self._app.grants, insists=True)
+            old = self._app
+            self._app = replace(new, clock=old.clock, grants=old.grants, insists=True, kept=old.kept)
             self._scopes = {}
             await asyncio.to_thread(self.refresh, forget=True)
             await asyncio.to_thread(self.turns.forgive)
@@ -178,8 +181,9 @@ class Worker:
             self._port.open()
 
     def close(self) -> None:
-        """Close the connection of shared rate limits."""
+        """Close the connection of shared rate limits, and those that are kept."""
         self._budgets.close()
+        self._kept.close()
 
     def refresh(self, *, forget: bool = False) -> None:
         """Read the configuration and the stored projects anew."""
@@ -204,6 +208,15 @@ class Worker:
         except StorageFailed as error:
             _LOG.warning("cannot look for due scopes: %s", error.message, extra={"event": "look_failed"})
             return []
+
+    def _waiting(self) -> set[str]:
+        """Return the scopes that are in the queue; if that cannot be read, they are put into it one by one."""
+        from tidelore.store.work.worker_queue import waiting_scopes
+
+        try:
+            return waiting_scopes(self._database)
+        except StorageFailed:
+            return set()
 
     async def _work(self, name: str) -> None:
         """Run one scope, and put those into the queue that have work now."""

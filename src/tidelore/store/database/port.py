@@ -152,6 +152,10 @@ class Database(Lists, Protocol):
         """Let the server end another connection: its transaction is rolled back and its locks are released."""
         ...
 
+    def server_time(self) -> int | None:
+        """Return the server's clock in milliseconds UTC; None without a server."""
+        ...
+
     def transaction(self, *, durable: bool = False) -> AbstractContextManager[Transaction]:
         """Begin a write transaction: commit at the end, roll back on any exception.
 

@@ -12,6 +12,7 @@ import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from copy import copy
 from functools import lru_cache
 from typing import Any
 
@@ -74,6 +75,8 @@ class PostgresDatabase:
         self._columns: dict[str, dict[str, str]] = {}
         self._closed = False
         self._brief = False
+        self._is_demoted = False
+        self.keeper: Callable[[PostgresDatabase], bool] | None = None
         # Transactions of the writer thread and statements of the event loop's thread use one connection in turn.
         self._lock = threading.RLock()
         with self._translated():
@@ -128,6 +131,9 @@ class PostgresDatabase:
             {"session": session},
         )
 
+    def server_time(self) -> int | None:
+        return int(self.read("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)")[0][0])
+
     def gathered(self, flush: Flush) -> set[Row]:
         return self._gathered.setdefault(flush, set())
 
@@ -150,7 +156,10 @@ class PostgresDatabase:
         return gone and not self._patience.ended
 
     def _hurry(self) -> None:
-        """Once the program is asked to stop, do not let statements wait for locks."""
+        """Leave a server that became read-only; once the program is asked to stop, do not let statements wait."""
+        if self._is_demoted and not self._within:
+            self._is_demoted = False
+            self._connection.close()
         if self._patience.ended and not self._brief and not self._within and not self._connection.closed:
             self._brief = True
             self._connection.execute(
@@ -259,9 +268,27 @@ class PostgresDatabase:
         ]
 
     def close(self) -> None:
-        self._closed = True
         self._patience.leave(id(self))
-        self._connection.close()
+        if self.keeper is not None and not self._closed and self._is_idle():
+            # The next user gets another handle, so that this one is of no use any more.
+            kept = copy(self)
+            if self.keeper(kept):
+                self._closed = True
+                del self._connection
+                return
+        self._closed = True
+        if hasattr(self, "_connection"):
+            self._connection.close()
+
+    def _is_idle(self) -> bool:
+        """Return whether the connection can be given to another user."""
+        idle = self._connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+        return idle and not self._within and not self._brief and not self._is_demoted and not self._patience.ended
+
+    def reuse(self) -> PostgresDatabase:
+        """Return a connection that was kept, for another user."""
+        self._patience.join(id(self), self._interrupt)
+        return self
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -275,7 +302,14 @@ class PostgresDatabase:
             ) from error
         except (psycopg.IntegrityError, psycopg.DataError) as error:
             raise IntegrityError(f"database {self._place} refused a row: {_said(error)}") from error
-        except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction) as error:
+        except psycopg.errors.ReadOnlySqlTransaction as error:
+            # The server is no longer the primary, or not yet again; a new connection may reach the one that is.
+            self._is_demoted = True
+            raise DatabaseUnreachable(
+                f"database {self._place} cannot be written: its server is read-only: {_said(error)}",
+                fix="connect to a primary server; after a failover, try again when there is one",
+            ) from error
+        except psycopg.errors.InsufficientPrivilege as error:
             raise StorageFailed(
                 f"database {self._place} cannot be written: permission denied: {_said(error)}",
                 fix="connect to a primary server with a role that owns the tables",

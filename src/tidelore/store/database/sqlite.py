@@ -189,6 +189,9 @@ class SqliteDatabase:
             self._gathered.clear()
             self._after_commit.clear()
 
+    def server_time(self) -> int | None:
+        return None
+
     def end_session(self, session: str) -> None:
         """Do nothing: there is no server."""
 

@@ -69,6 +69,14 @@ def list_jobs(database: Database) -> list[JobRow]:
     return [JobRow(*row) for row in sorted(database.read(f"SELECT {_COLUMNS} FROM service_jobs"))]
 
 
+def due_jobs(database: Database, now_ms: int) -> list[JobRow]:
+    """Return the jobs whose time has come, and those that run."""
+    rows = database.read(
+        f"SELECT {_COLUMNS} FROM service_jobs WHERE due_at <= :now OR state = 'running'", {"now": now_ms}
+    )
+    return [JobRow(*row) for row in sorted(rows)]
+
+
 def add_missing_jobs(database: Database, rows: Iterable[JobRow]) -> None:
     """Add jobs that have no row yet."""
     found = [{name: getattr(row, name) for name in _NAMES} for row in rows]

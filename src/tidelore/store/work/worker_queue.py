@@ -50,3 +50,9 @@ def read_queue(database: Database) -> QueueStatus | None:
         f" FROM {SCHEMA}.procrastinate_jobs"
     )
     return QueueStatus(*row)
+
+
+def waiting_scopes(database: Database) -> set[str]:
+    """Return the scopes that wait in the queue for a worker."""
+    sql = f"SELECT queueing_lock FROM {SCHEMA}.procrastinate_jobs WHERE status = 'todo' AND queueing_lock IS NOT NULL"
+    return {name for (name,) in database.read(sql)}
