@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 
+import psycopg
 import pytest
 from msgspec.structs import replace
 from tests.databases.feeds import HANDLES, MIRA, NOOR, OTTO, feed_scope, follow, item_of, link, post, share, uri_of
@@ -24,10 +27,12 @@ from tidelore.engine.newest_first import NewestFirstPlan, NewestFirstWalk
 from tidelore.engine.ports import Batch, ListRequest, Page
 from tidelore.search.find import SearchRequest, find
 from tidelore.search.query import parse_query
+from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.check import check_database
 from tidelore.store.mirror.documents import due_sources
-from tidelore.store.mirror.posts import SETTLING_MS, PostWriter, bury_author
+from tidelore.store.mirror.payloads import packer
+from tidelore.store.mirror.posts import SETTLING_MS, PostWriter, bury_author, write_posts
 from tidelore.store.reading.fulltext import DocumentFilter
 from tidelore.store.reading.posts import (
     PostFilter,
@@ -290,3 +295,30 @@ def test_post_lists_are_filtered_and_paged_newest_first(database: Database) -> N
     assert list_posts(database, PostFilter(since=CREATED + 3 * HOUR)).total == 2
     assert list_posts(database, PostFilter(kind="repost")).total == 0
     assert list_posts(database, PostFilter(author="nobody.test")).total == 0
+
+
+@pytest.mark.parametrize("common", ["posts", "links"])
+def test_two_processes_that_store_the_same_rows_in_opposite_orders_do_not_deadlock(
+    migrated_postgres_address: str, common: str
+) -> None:
+    def items(did: str) -> list[Item[PostRecord]]:
+        owner = NOOR if common == "posts" else did
+        return [post(owner, f"{number:03}", links=(link(f"https://example.org/{number}"),)) for number in range(60)]
+
+    with ExitStack() as stack:
+        first, *both = [stack.enter_context(closing(open_database(migrated_postgres_address))) for _ in range(3)]
+        follow(first, MIRA, NOOR, OTTO)
+        threads = stack.enter_context(ThreadPoolExecutor(2))
+        with first.transaction() as tx:
+            # Both wait for this row, each with half of the others locked.
+            write_posts(tx, items(NOOR)[30:31], pack=packer(compress=True), now_ms=CREATED)
+            tasks = [
+                threads.submit(share, both[0], *items(MIRA)),
+                threads.submit(share, both[1], *reversed(items(OTTO))),
+            ]
+            with psycopg.connect(migrated_postgres_address, autocommit=True) as watch:
+                while watch.execute("SELECT COUNT(*) FROM pg_locks WHERE NOT granted").fetchone() != (2,):
+                    assert not any(task.done() for task in tasks)
+        for task in tasks:
+            task.result(timeout=60)
+        assert first.read("SELECT COUNT(*) FROM links") == [(60,)]

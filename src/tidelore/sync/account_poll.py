@@ -29,6 +29,8 @@ from tidelore.http.limits import SourceOutages
 from tidelore.sources.bluesky.identity import why_hidden
 from tidelore.sources.bluesky.source import BlueskySource
 from tidelore.store.mirror.accounts import (
+    ALL_ACCOUNTS,
+    AccountRange,
     AccountRow,
     Polled,
     count_due,
@@ -108,6 +110,8 @@ ACCOUNTS_AT_ONCE = 1000
 class PollRequest(Struct, frozen=True):
     """Options of a poll. Without `accounts` it reads those that are due; with `everyone`, also those that are not.
 
+    `within` are the accounts of which one of several workers polls those that are due, under a lease of that range;
+    one of them adds `configured` accounts.
     With `verify`, the accounts that were read are verified completely; otherwise verification gets a share of the
     requests. Without `walk` only verification is done.
     """
@@ -121,6 +125,13 @@ class PollRequest(Struct, frozen=True):
     scrub_budget: int | None = None
     verify: bool = False
     walk: bool = True
+    within: AccountRange = ALL_ACCOUNTS
+    configured: bool = True
+
+    @property
+    def lease(self) -> str:
+        """The lease of these accounts; that of all accounts covers those of ranges."""
+        return LEASE if self.within == ALL_ACCOUNTS else f"{LEASE} {self.within.first}-{self.within.last}"
 
 
 async def poll(
@@ -135,7 +146,7 @@ async def poll(
     """Run one poll and return its report."""
     started = shop.clock.monotonic()
     note = "full poll: account positions were reset" if request.full else None
-    async with open_session(shop, force=request.force, note=note, lease=LEASE) as session:
+    async with open_session(shop, force=request.force, note=note, lease=request.lease) as session:
         report = PollReport(session.run.id, taken_over=session.lease.taken_as, crashed_runs=session.crashed_runs)
         on_progress = also_to_ledger(session, on_progress, lambda: count.total)
         cycle = PollCycle(session, source, request, report, on_progress, roll)
@@ -146,7 +157,9 @@ async def poll(
         if request.verify:
             report.verified = await verify_accounts_fully(cycle.reader, chosen_accounts(shop, request))
         elif not report.outages:
-            report.verified = await verify_accounts(cycle.reader, budget, lambda: count.total, cycle.began_at)
+            report.verified = await verify_accounts(
+                cycle.reader, budget, lambda: count.total, cycle.began_at, request.within
+            )
         if request.documents and make_documents is not None:
             session.run.set_phase("docs")
             report.documents = await make_documents(session, on_progress)
@@ -193,11 +206,11 @@ class PollCycle:
         """Read all chosen or due accounts."""
         shop = self._session.shop
         database, clock = shop.database, shop.clock
-        if not self._request.accounts:
+        if self._request.configured and not self._request.accounts:
             self._report.unresolved = await follow_configured(shop, self._source)
             self.began_at = clock.now_ms()
         passed: set[int] = set()
-        due = 0 if self._request.accounts else count_due(database, self.began_at)
+        due = 0 if self._request.accounts else count_due(database, self.began_at, self._request.within)
         while batch := self._next(passed):
             passed.update(account.id for account in batch)
             self._total = max(due, len(passed))
@@ -211,7 +224,7 @@ class PollCycle:
         if request.accounts or request.everyone or request.full:
             return [] if passed else chosen_accounts(self._session.shop, request)
         # Accounts skipped because their server is out are still due and come first, so ask for that many more.
-        due = due_accounts(database, self.began_at, ACCOUNTS_AT_ONCE + self._report.left)
+        due = due_accounts(database, self.began_at, ACCOUNTS_AT_ONCE + self._report.left, request.within)
         return [account for account in due if account.id not in passed]
 
     async def _refresh(self, batch: Sequence[AccountRow]) -> None:

@@ -27,8 +27,10 @@ from tidelore.sources.bluesky.payloads import COLLECTIONS, split_uri
 from tidelore.sources.bluesky.source import BlueskySource
 from tidelore.sources.bluesky.surfaces import RECORD_KEYS
 from tidelore.store.mirror.accounts import (
+    ALL_ACCOUNTS,
     SOURCE,
     SURFACES,
+    AccountRange,
     AccountRow,
     account_scope,
     count_verifiable,
@@ -50,7 +52,11 @@ REQUESTS_EACH = 1 + len(COLLECTIONS)
 
 
 async def verify_accounts(
-    reader: AccountReader, budget: int, requests: Callable[[], int], before: int
+    reader: AccountReader,
+    budget: int,
+    requests: Callable[[], int],
+    before: int,
+    within: AccountRange = ALL_ACCOUNTS,
 ) -> list[AccountReport]:
     """Verify accounts not verified since `before`, least recently verified first, until the budget is spent.
 
@@ -59,7 +65,7 @@ async def verify_accounts(
     reports: dict[int, AccountReport] = {}
     done: set[int] = set()
     most = requests() + budget
-    while turns := _turns(reader, most - requests(), before, done):
+    while turns := _turns(reader, most - requests(), before, done, within):
         for account in turns:
             if requests() >= most:
                 break
@@ -117,7 +123,9 @@ def _note(reader: AccountReader, report: AccountReport, error: RemoteError) -> N
         make_due(tx, [report.did], session.shop.clock.now_ms())
 
 
-def _turns(reader: AccountReader, budget: int, before: int, done: Collection[int]) -> list[AccountRow]:
+def _turns(
+    reader: AccountReader, budget: int, before: int, done: Collection[int], within: AccountRange
+) -> list[AccountRow]:
     """Return accounts that are not done; each costs at least one request, so no more than the budget are needed.
 
     Accounts whose server does not respond stay the least recently verified and would block the others. So about every
@@ -131,9 +139,9 @@ def _turns(reader: AccountReader, budget: int, before: int, done: Collection[int
     most = min(budget, MOST_AT_ONCE) + len(done)
     further: list[AccountRow] = []
     if session.run.id.bit_count() % 2:
-        count = count_verifiable(database, mode, before)
-        further = least_verified(database, mode, before, most, session.run.id % max(count, 1))
-    first = least_verified(database, mode, before, most)
+        count = count_verifiable(database, mode, before, within)
+        further = least_verified(database, mode, before, most, session.run.id % max(count, 1), within)
+    first = least_verified(database, mode, before, most, within=within)
     return list({account.id: account for account in (*further, *first) if account.id not in done}.values())
 
 

@@ -1,8 +1,8 @@
 """The scopes of a configuration: the jobs of the service, cut so small that several workers can share them.
 
 Every project is a scope. The projects of a group are known after the scope `groups:HOST` has listed them. Documents,
-vectors, the run ledger, replies of a host and the handler of a repository are a scope each; documents and vectors are
-made a batch at a time.
+vectors, the run ledger, replies of a host and the handler of a repository are a scope each, and so is each range of
+accounts; documents and vectors are made a batch at a time.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 COMMAND = "lore worker"
 BATCH = 1000
 """How many documents are generated or embedded in one turn; the rest is put into the queue again, for any worker."""
+MOST_ACCOUNTS = 1000
+"""How many accounts one scope polls; with more of them, several workers poll at the same time."""
 MOST_ANNOUNCED = 500
 """How many projects are woken at once because of webhooks, the longest waiting first."""
 
@@ -77,7 +79,7 @@ def build_scopes(app: App, database: Database) -> dict[str, Job]:
     """Return all scopes of a configuration, by name."""
     app = replace(app, insists=True)
     jobs = [*_project_jobs(app, database), *_group_jobs(app), *feedback_jobs(app), *copy_jobs(app, BATCH)]
-    jobs += [*_hook_jobs(app), *account_jobs(app, database)]
+    jobs += [*_hook_jobs(app), *account_jobs(app, database, MOST_ACCOUNTS)]
     # Scopes exclude each other by their leases, not by taking turns in one process.
     return {job.spec.name: replace(job, spec=replace(job.spec, turn=None, batch=None)) for job in jobs}
 

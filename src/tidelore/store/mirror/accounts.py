@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from tidelore.core.errors import NotFound, UserError
 from tidelore.core.model import Scope
@@ -154,22 +155,41 @@ def count_accounts(database: Database) -> dict[str, int]:
     return dict(database.read("SELECT state, COUNT(*) FROM accounts GROUP BY state ORDER BY state"))
 
 
-def due_accounts(database: Database, now_ms: int, limit: int | None = None) -> list[AccountRow]:
+class AccountRange(Struct, frozen=True):
+    """Accounts by the ids of their rows, both ends included: what one of several workers polls."""
+
+    first: int = 0
+    last: int = 2**62
+
+
+ALL_ACCOUNTS = AccountRange()
+
+
+def account_ranges(database: Database, size: int) -> list[AccountRange]:
+    """Return ranges of `size` ids that contain all accounts that are not paused; a range never changes its borders."""
+    rows = database.read(
+        "SELECT DISTINCT (id - 1) / :size FROM accounts WHERE state <> 'paused' ORDER BY 1", {"size": size}
+    )
+    return [AccountRange(number * size + 1, (number + 1) * size) for (number,) in rows]
+
+
+_DUE = "FROM accounts WHERE state <> 'paused' AND next_poll_at <= :now AND id BETWEEN :first AND :last"
+
+
+def due_accounts(
+    database: Database, now_ms: int, limit: int | None = None, within: AccountRange = ALL_ACCOUNTS
+) -> list[AccountRow]:
     """Return the accounts to poll now, the longest overdue first, without paused ones."""
     rows = database.read(
-        f"SELECT {_COLUMNS} FROM accounts WHERE state <> 'paused' AND next_poll_at <= :now"
-        " ORDER BY next_poll_at, id LIMIT :limit",
-        {"now": now_ms, "limit": 2**62 if limit is None else limit},
+        f"SELECT {_COLUMNS} {_DUE} ORDER BY next_poll_at, id LIMIT :limit",
+        {"now": now_ms, "limit": 2**62 if limit is None else limit, **asdict(within)},
     )
     return [AccountRow(*row) for row in rows]
 
 
-def count_due(database: Database, now_ms: int) -> int:
+def count_due(database: Database, now_ms: int, within: AccountRange = ALL_ACCOUNTS) -> int:
     """Return how many accounts are to be polled now."""
-    rows = database.read(
-        "SELECT COUNT(*) FROM accounts WHERE state <> 'paused' AND next_poll_at <= :now", {"now": now_ms}
-    )
-    return int(rows[0][0])
+    return int(database.read(f"SELECT COUNT(*) {_DUE}", {"now": now_ms, **asdict(within)})[0][0])
 
 
 def next_due_at(database: Database) -> int | None:
@@ -364,25 +384,29 @@ _VERIFIABLE = (
     "FROM accounts a JOIN cursors c ON c.source = :source AND c.scope = a.did"
     " AND c.surface = CASE COALESCE(a.mode, :mode) WHEN 'feed' THEN :feed ELSE :records END"
     " WHERE a.state = 'established' AND c.bootstrap_complete = 1 AND COALESCE(c.verified_at, 0) < :before"
+    " AND a.id BETWEEN :first AND :last"
 )
 
 
-def least_verified(database: Database, mode: Mode, before: int, limit: int, offset: int = 0) -> list[AccountRow]:
+def least_verified(
+    database: Database, mode: Mode, before: int, limit: int, offset: int = 0, within: AccountRange = ALL_ACCOUNTS
+) -> list[AccountRow]:
     """Return established accounts not verified since `before`; `mode` applies to accounts without their own."""
     rows = database.read(
         f"SELECT {_A_COLUMNS} {_VERIFIABLE} ORDER BY COALESCE(c.verified_at, 0), a.id LIMIT :limit OFFSET :offset",
-        {**_reading(mode, before), "limit": limit, "offset": offset},
+        {**_reading(mode, before, within), "limit": limit, "offset": offset},
     )
     return [AccountRow(*row) for row in rows]
 
 
-def count_verifiable(database: Database, mode: Mode, before: int) -> int:
+def count_verifiable(database: Database, mode: Mode, before: int, within: AccountRange = ALL_ACCOUNTS) -> int:
     """Return how many accounts have not been verified since `before`."""
-    return int(database.read(f"SELECT COUNT(*) {_VERIFIABLE}", _reading(mode, before))[0][0])
+    return int(database.read(f"SELECT COUNT(*) {_VERIFIABLE}", _reading(mode, before, within))[0][0])
 
 
-def _reading(mode: Mode, before: int) -> dict[str, object]:
+def _reading(mode: Mode, before: int, within: AccountRange) -> dict[str, object]:
     return {
+        **asdict(within),
         "source": SOURCE,
         "mode": mode,
         "feed": SURFACES["feed"],

@@ -78,9 +78,10 @@ def write_shares(tx: Transaction, shares: Sequence[LinkShare]) -> None:
     tx.execute_rows(
         _LINK,
         ("url", "title", "description", "thumb", "shared_at"),
+        # By address, for the same reason as posts.
         [
             (share.link.url, share.link.title, share.link.description, share.link.thumb, share.shared_at)
-            for share in shares
+            for share in sorted(shares, key=lambda share: share.link.url)
         ],
     )
     ids = _link_ids(tx, {share.link.url for share in shares})
@@ -173,7 +174,8 @@ class PostAuthor(NamedTuple):
 
 def write_posts(tx: Transaction, items: Sequence[Item[PostRecord]], *, pack: Pack, now_ms: int) -> int:
     """Store posts with their payloads and links; return the number of links."""
-    newest = {item.record.uri: item for item in items}
+    # By address: a poll and a stream that store the same posts in different orders would wait for each other.
+    newest = dict(sorted({item.record.uri: item for item in items}.items()))
     # The digest of a post's version does not cover its payload, so the payload is stored under a separate digest.
     contents = [Content(uri, digest(item.payload), item.payload) for uri, item in newest.items()]
     store_contents(tx, None, SOURCE_TYPE, contents, pack=pack, now_ms=now_ms)
