@@ -135,7 +135,7 @@ def filled(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
     )
     keep(database, quay, MERGE_REQUESTS, [merge_request(1, title="At the quay")])
     planned = issue(
-        12, iid=12, confidential=True, milestone_title="Q2", due_date="2026-04-01",
+        12, iid=12, references_full="port/harbour#12", confidential=True, milestone_title="Q2", due_date="2026-04-01",
         time_estimate_seconds=28_800, time_spent_seconds=5_400,
     )  # fmt: skip
     keep(database, harbour, ISSUES, [planned, issue(30)])

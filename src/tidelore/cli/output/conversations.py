@@ -103,10 +103,7 @@ def _planning(item: ShownIssue) -> Iterator[tuple[str, str | None]]:
 
 def _links(item: ShownIssue | ShownMergeRequest) -> Iterator[tuple[str, str | None]]:
     if isinstance(item, ShownIssue):
-        sign = sign_of("mr", item.reference)
-        found = [
-            f"{'' if by.project == item.project else by.project}{sign}{by.iid} ({by.state})" for by in item.closed_by
-        ]
+        found = [f"{_closed(by.reference, item.project)} ({by.state})" for by in item.closed_by]
         yield "Closed By", ", ".join(found)
         yield "Discussion", "locked" if item.discussion_locked else None
     else:
@@ -119,7 +116,7 @@ def _links(item: ShownIssue | ShownMergeRequest) -> Iterator[tuple[str, str | No
 
 def _closed(reference: str, project: str) -> str:
     """Return a reference in its short form inside the project."""
-    here = reference.startswith(f"{project}#")
+    here = reference.startswith((f"{project}#", f"{project}!"))
     return reference.removeprefix(project) if here else reference
 
 
