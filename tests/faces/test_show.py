@@ -211,6 +211,7 @@ def test_show_removes_terminal_escapes_from_remote_text(filled: Desk) -> None:
 
 def test_show_respects_the_requested_width(filled: Desk) -> None:
     narrow = filled.spawn("show", "mr", "847", COLUMNS="50").out
+    assert max(len(line) for line in narrow.splitlines() if set(line) == {"="}) == 50
     prose = narrow[narrow.index("Description:") : narrow.index("Discussions")]
     assert max(map(len, prose.splitlines())) <= 50
     wide = filled.spawn("show", "mr", "847", COLUMNS="500").out

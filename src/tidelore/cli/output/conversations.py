@@ -32,7 +32,7 @@ def item_lines(
     name = f"{kind[0]} {sign_of(kind[1], item.reference)}{item.iid}"
     deleted = click.style(" [DELETED]", fg="red") if item.deleted_at is not None else ""
     title = f": {one_line(item.title)}" if item.title else ""
-    lines = [click.style(f"{name}{title}", bold=True) + deleted, _RULE]
+    lines = [click.style(f"{name}{title}", bold=True) + deleted, _RULE[:columns]]
     lines += _aligned(list(_fields(item)), columns)
     if item.deleted_at is not None:
         return [*lines, "", "Its text was removed when it was found deleted."]
