@@ -69,6 +69,8 @@ def test_the_decision_comes_first_and_the_linked_items_are_those_that_are_named(
     ]
     assert [event["what"] for event in data["events"]] == ["closed", "reopened"]
     assert data["threads"][0]["id"] == "q11"
+    closed = talk.robot("context", f"{LAB}#3").data
+    assert ("closed by", REF) in [(one["relation"], one["reference"]) for one in closed["linked"]]
 
 
 def test_a_context_answers_with_the_documented_fields(talk: Desk) -> None:

@@ -192,7 +192,7 @@ def test_a_demo_interrupted_before_the_console_opened_leaves_no_files_behind(
 ) -> None:
     with terminal(tmp_path, *SMALL) as (pid, end):
         until = time.monotonic() + 60
-        while not list(tmp_path.iterdir()):
+        while not list(tmp_path.glob("tidelore-demo-*")):
             assert time.monotonic() < until
             time.sleep(0.005)
         os.kill(pid, number)

@@ -135,7 +135,7 @@ def filled(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Desk:
     )
     keep(database, quay, MERGE_REQUESTS, [merge_request(1, title="At the quay")])
     planned = issue(
-        12, iid=12, confidential=True, milestone_title="Q2", due_date="2026-04-01",
+        12, iid=12, references_full="port/harbour#12", confidential=True, milestone_title="Q2", due_date="2026-04-01",
         time_estimate_seconds=28_800, time_spent_seconds=5_400,
     )  # fmt: skip
     keep(database, harbour, ISSUES, [planned, issue(30)])
@@ -211,6 +211,7 @@ def test_show_removes_terminal_escapes_from_remote_text(filled: Desk) -> None:
 
 def test_show_respects_the_requested_width(filled: Desk) -> None:
     narrow = filled.spawn("show", "mr", "847", COLUMNS="50").out
+    assert max(len(line) for line in narrow.splitlines() if set(line) == {"="}) == 50
     prose = narrow[narrow.index("Description:") : narrow.index("Discussions")]
     assert max(map(len, prose.splitlines())) <= 50
     wide = filled.spawn("show", "mr", "847", COLUMNS="500").out

@@ -145,6 +145,12 @@ class ClosingMergeRequest(Struct, frozen=True):
     state: Annotated[str, means("its state")]
     web_url: Annotated[str | None, means("its address")]
 
+    @property
+    def reference(self) -> str:
+        """Its reference as its forge writes it; that of the issue does not tell the forge, because both write #."""
+        is_pull = self.web_url is not None and self.web_url.endswith(f"/pull/{self.iid}")
+        return f"{self.project}{'#' if is_pull else '!'}{self.iid}"
+
 
 class ShownIssue(ShownItem, frozen=True, kw_only=True):
     """The answer of `lore show issue`."""

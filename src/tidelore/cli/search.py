@@ -25,7 +25,7 @@ from tidelore.cli.command import Invocation, freshness_options, lockdown_option,
 from tidelore.cli.output.render import Output, ago, choose_fields, only_fields, open_page, plural
 from tidelore.cli.output.table import line_columns
 from tidelore.core.errors import UserError
-from tidelore.core.text import one_line, shorten, width
+from tidelore.core.text import one_line, shorten, width, without_markdown
 
 _STEP = "  "
 _SHORTEST_TITLE = 20
@@ -80,7 +80,8 @@ def _score_line(page: SearchPage, thread: FoundThread, number: int, columns: int
 
 
 def _highlighted(text: str, highlights: Sequence[tuple[int, int]], columns: int) -> str:
-    """Return a snippet with its matches in bold, cut to the width around the first match."""
+    """Return a snippet without its Markdown, with its matches in bold, cut to the width around the first match."""
+    text, highlights = without_markdown(text, highlights)
     begin = _begin(text, highlights, columns)
     pieces: list[tuple[str, bool]] = [("…", False)] if begin else []
     end = begin

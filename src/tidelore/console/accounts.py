@@ -67,7 +67,7 @@ class AccountsScreen(ListScreen):
                 ("Posts fetched", f"{account.posts_fetched_count:,}"),
                 ("Failures", f"{account.failures:,}" if account.failures else None),
                 ("Last error", clean_text(account.last_error)),
-                ("Followed", f"{timestamp(account.created_at)} by {account.added_by}"),
+                ("Followed", f"{timestamp(account.created_at)} by {_adder(account.added_by)}"),
             ],
             self.room,
         )
@@ -99,7 +99,7 @@ class AccountsScreen(ListScreen):
 def _line(account: Account, now_ms: int) -> TableRow:
     word, tone = state_label(account.state)
     due = account.next_poll_at
-    told = "—" if due is None else "now" if due <= now_ms else age(due, now_ms)
+    told = "—" if due is None else "now" if due < now_ms + 1000 else age(due, now_ms)
     cells = (
         Cell(f"@{clean_text(account.handle)}", "strong"),
         Cell(word, tone),
@@ -110,3 +110,7 @@ def _line(account: Account, now_ms: int) -> TableRow:
         Cell(f"{account.failures:,}", "bad" if account.failures else "dim", account.failures),
     )
     return TableRow(account.did, cells, account)
+
+
+def _adder(added_by: str) -> str:
+    return "the configuration" if added_by.startswith("config:") else clean_text(added_by)

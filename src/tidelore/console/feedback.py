@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from tidelore.app.console import BoardPull, ConsoleViews, FeedbackBoard
 from tidelore.app.feedback_tracking import BLOCKED, Event, Reply
 from tidelore.console.screen import ListScreen
-from tidelore.console.style import age, clean_text, fields, state_label, timestamp
+from tidelore.console.style import age, clean_text, fields, short_names, state_label, timestamp
 from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
 from tidelore.core.text import harmless
 
@@ -69,8 +69,9 @@ class FeedbackScreen(ListScreen):
         return views.feedback(now_ms)
 
     def show(self, answer: FeedbackBoard, now_ms: int) -> None:
+        short = short_names([pull.reference for pull in answer.pulls])
         found = {
-            "pulls": [_pull_line(pull, now_ms) for pull in answer.pulls],
+            "pulls": [_pull_line(pull, short[pull.reference], now_ms) for pull in answer.pulls],
             "events": [_event_line(event, now_ms) for event in answer.events],
             "answers": [_answer_line(row, now_ms) for row in answer.answers],
         }
@@ -153,11 +154,11 @@ class FeedbackScreen(ListScreen):
         return line.record if line is not None and isinstance(line.record, BoardPull) else None
 
 
-def _pull_line(pull: BoardPull, now_ms: int) -> TableRow:
+def _pull_line(pull: BoardPull, name: str, now_ms: int) -> TableRow:
     pending, at_work = pull.pending - pull.in_flight, pull.in_flight
     word, tone = state_label("paused" if pull.paused and pull.status != BLOCKED else pull.status)
     cells = (
-        Cell(pull.reference, "strong"),
+        Cell(name, "strong"),
         Cell(word, tone),
         Cell(f"{pending:,}", "warn" if pending else "dim", pending),
         Cell(f"{at_work:,}", "" if at_work else "dim", at_work),

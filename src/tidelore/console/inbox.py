@@ -27,7 +27,7 @@ from tidelore.console.search import thread_text
 from tidelore.console.style import age, clean_text, short_names
 from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
 from tidelore.core.errors import TideloreError
-from tidelore.core.text import harmless
+from tidelore.core.text import harmless, without_markdown
 
 COLUMNS = (
     TableColumn("THREAD", yields="beginning"),
@@ -36,6 +36,7 @@ COLUMNS = (
 )
 PAUSE_SECONDS = 0.06
 """How long to wait for the next key press before a thread is read."""
+_NOTHING = "Nothing is stored yet; the first sync fetches it (`lore sync`, or the service)."
 _EMPTY = {
     "inbox": "Nothing waits for you.",
     "mine": "No open thread is on your items, has your notes or mentions you.",
@@ -79,6 +80,7 @@ class InboxScreen(ReplyingScreen):
         self._list = next(iter(READING_LISTS))
         self._seq: int | None = None
         self._previewed: tuple[ReadingRow, int] | None = None
+        self._outdated = False
 
     def body(self) -> Iterable[Widget]:
         yield Static("", id="strip")
@@ -99,15 +101,17 @@ class InboxScreen(ReplyingScreen):
             return
         changed, self._seq = self._seq is not None, found.seq
         table = self.query_one("#rows", RowTable)
-        table.empty = found.notice or _EMPTY.get(name, "Nothing is stored yet; `lore sync` fetches it.")
+        # Before the first change of the copy, a list is empty because nothing was fetched.
+        reason = _EMPTY.get(name, _NOTHING) if found.seq else _NOTHING
+        table.empty = found.notice or reason
         short = short_names([row.reference for row in found.rows])
         times = Counter(row.reference for row in found.rows)
         table.set_lines([_line(row, short[row.reference], now_ms, times[row.reference] > 1) for row in found.rows])
         shown = f"{len(found.rows):,} of {found.total:,}" if found.total > len(found.rows) else f"{found.total:,}"
         table.border_title = f"{READING_LISTS[name]} · {shown}"
         if changed:
-            # The thread under the cursor may have changed too.
-            self._previewed = None
+            # The thread under the cursor may have changed too; its reader keeps the place in it.
+            self._outdated = True
         self.update_detail()
 
     def update_detail(self) -> None:
@@ -119,8 +123,9 @@ class InboxScreen(ReplyingScreen):
             self.query_one("#detail", Static).update(Text(notice, "dim"))
             return
         wanted = (line.record, self.room)
-        if self._previewed == wanted:
+        if self._previewed == wanted and not self._outdated:
             return
+        self._outdated = False
         if self._previewed is None or self._previewed[0].key != line.record.key:
             self.query_one("#behind", VerticalScroll).scroll_home(animate=False)
             self.query_one("#detail", Static).update(_opening(line.record))
@@ -217,7 +222,8 @@ def _opening(row: ReadingRow) -> Text:
     text.append(f"{row.reference}\n", "bold")
     text.append(f"{clean_text(row.title)}\n\n")
     if row.text is not None:
-        text.append(f"{clean_text(row.place)}  {row.state}\n" if row.place else f"{row.state}\n", "italic")
+        state = "not known whether resolved" if row.state == "unknown" else row.state
+        text.append(f"{clean_text(row.place)}  {state}\n" if row.place else f"{state}\n", "italic")
         text.append(f"{harmless(row.text).strip()}\n")
         text.append(f"{'─' * 20}\n", "dim")
     return text
@@ -229,6 +235,6 @@ def _line(row: ReadingRow, name: str, now_ms: int, one_of_several: bool) -> Tabl
     cells = (
         Cell(clean_text(name or f"@{row.by}", 48), "strong"),
         Cell(age(row.at, now_ms), "", now_ms - row.at),
-        Cell(clean_text(told, 300)),
+        Cell(without_markdown(clean_text(told, 300))[0]),
     )
     return TableRow(row.key, cells, row)

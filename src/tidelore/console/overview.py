@@ -28,8 +28,8 @@ JOBS = (
     TableColumn("DUE", right=True),
     TableColumn("DONE", right=True),
     TableColumn("FAILED", right=True, descending=True),
-    TableColumn("ASKED", right=True, descending=True),
-    TableColumn("LAST ERROR"),
+    TableColumn("REQUESTS", right=True, descending=True),
+    TableColumn("ERROR"),
 )
 
 
@@ -108,12 +108,12 @@ SOURCES = (
     TableColumn("SOURCE"),
     TableColumn("STATE"),
     TableColumn("LAG", right=True, descending=True),
-    TableColumn("BOUND", right=True, spare=2),
+    TableColumn("MAX LAG", right=True, spare=2),
     TableColumn("DUE", right=True, descending=True),
     TableColumn("BEHIND", right=True, descending=True),
     TableColumn("LEFT", right=True),
-    TableColumn("ASKED", right=True, descending=True, spare=1),
-    TableColumn("LAST ERROR"),
+    TableColumn("REQUESTS", right=True, descending=True, spare=1),
+    TableColumn("ERROR"),
 )
 
 
@@ -121,7 +121,7 @@ class ActivityChart(Vertical):
     """A sparkline of the last hour; its frame shows the sum and the current minute."""
 
     def __init__(self, title: str, id: str) -> None:  # noqa: A002 - Textual's name for it
-        super().__init__(Sparkline([0.0], summary_function=max), id=id, classes="pulse")
+        super().__init__(Sparkline([0.0, 0.0], summary_function=max), id=id, classes="pulse")
         self._title = title
         self.border_title = title
 

@@ -20,9 +20,9 @@ RUNNING = (
     TableColumn("COMMAND"),
     TableColumn("PHASE", spare=1),
     TableColumn("PROGRESS"),
-    TableColumn("ASKED", right=True, descending=True),
+    TableColumn("REQUESTS", right=True, descending=True),
     TableColumn("FOR", right=True, descending=True),
-    TableColumn("ALIVE", right=True, spare=2),
+    TableColumn("HEARTBEAT", right=True, spare=2),
     TableColumn("WORKING ON", yields="beginning"),
 )
 _BAR = 8
@@ -87,8 +87,8 @@ RUNS = (
     TableColumn("AGE", right=True),
     TableColumn("TOOK", right=True, descending=True),
     TableColumn("STORED", right=True, descending=True),
-    TableColumn("ASKED", right=True, descending=True),
-    TableColumn("WARN", right=True, descending=True),
+    TableColumn("REQUESTS", right=True, descending=True),
+    TableColumn("WARN", right=True, descending=True, spare=2),
     TableColumn("WHY", spare=1),
 )
 _MOST = 300
@@ -217,9 +217,9 @@ def _facts(run: ShownRun) -> list[tuple[str, str | None]]:
         ("Started", timestamp(run.started_at)),
         ("Finished", timestamp(run.finished_at)),
         ("Progress", _progress(run) if run.progress_done is not None else None),
-        ("Alive", timestamp(run.heartbeat_at) if run.finished_at is None else None),
-        ("Fetched", f"{run.issues_fetched:,} issues, {run.mrs_fetched:,} merge requests"),
-        ("Stored", f"{run.issues_ingested:,} issues, {run.mrs_ingested:,} merge requests"),
+        ("Heartbeat", timestamp(run.heartbeat_at) if run.finished_at is None else None),
+        ("Fetched", _counts(run.issues_fetched, run.mrs_fetched)),
+        ("Stored", _counts(run.issues_ingested, run.mrs_ingested)),
         ("Documents", f"{run.docs_regenerated:,} made, {run.docs_embedded:,} with vectors"),
         ("Quarantined", f"{run.quarantined:,}" if run.quarantined else None),
         ("Requests", f"{run.requests:,}"),
@@ -227,3 +227,7 @@ def _facts(run: ShownRun) -> list[tuple[str, str | None]]:
         ("Note", clean_text(run.note)),
         ("Process", f"{run.holder_pid} on {run.holder_host}"),
     ]
+
+
+def _counts(issues: int, requests: int) -> str:
+    return f"{issues:,} issue{'' if issues == 1 else 's'}, {requests:,} merge request{'' if requests == 1 else 's'}"

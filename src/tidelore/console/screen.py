@@ -295,7 +295,13 @@ def run_consequence(jobs: Sequence[JobEntry], why: str = "") -> str:
 def _health(standing: BarStatus) -> str:
     if standing.stale:
         return f"[$text-error]▲ stale: {_plain(', '.join(standing.stale))}[/]"
-    return "[$text-success]all up to date[/]" if standing.watched and standing.service.running else ""
+    if not standing.watched or not standing.service.running:
+        return ""
+    bound = [job for job in standing.jobs if job.staleness_bound_seconds is not None]
+    first = sorted({job.source for job in bound if job.succeeded_at is None})
+    if first:
+        return f"[$text-warning]first sync: {_plain(', '.join(first))}[/]"
+    return "[$text-success]all up to date[/]"
 
 
 def _plain(text: str) -> str:

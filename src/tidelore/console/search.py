@@ -282,6 +282,7 @@ PAUSE_SECONDS = 0.12
 class ResultTable(RowTable):
     """The results; Enter opens the thread of one."""
 
+    IS_READ: ClassVar[bool] = True
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "select_cursor", "Read")]
 
 

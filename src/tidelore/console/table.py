@@ -8,7 +8,7 @@ before rows are painted, because Textual would measure later and keep showing wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,7 +20,7 @@ from textual.widgets import DataTable
 from textual.widgets.data_table import RowKey
 
 from tidelore.console.style import Tone, tones
-from tidelore.core.text import shorten, shorten_start, width
+from tidelore.core.text import block, shorten, shorten_start, width
 
 Yields = Literal["beginning", "end"]
 
@@ -99,7 +99,12 @@ class TableRow(Struct, frozen=True):
 
 
 class RowTable(DataTable[Text]):
-    """A table with filter, sorting and a stable selection."""
+    """A table with filter, sorting and a stable selection.
+
+    `IS_READ`: whether it is filled at once; otherwise it says that it is loading until its rows are set.
+    """
+
+    IS_READ: ClassVar[bool] = False
 
     def __init__(self, columns: Sequence[TableColumn], *, id: str, title: str = "", empty: str = "") -> None:  # noqa: A002
         super().__init__(id=id, cursor_type="row", zebra_stripes=True, cursor_foreground_priority="css")
@@ -107,6 +112,7 @@ class RowTable(DataTable[Text]):
         self.border_title = title or None
         self.empty = empty
         self._all: tuple[TableRow, ...] = ()
+        self._is_read = self.IS_READ
         self._shown: list[TableRow] = []
         self._places: list[int] = []
         self._widths: tuple[int, ...] = ()
@@ -119,14 +125,17 @@ class RowTable(DataTable[Text]):
 
     def render_line(self, y: int) -> Strip:
         """Draw a line; an empty table shows below its headings why it is empty."""
-        if self._shown or y != self.header_height:
+        told = [] if self._shown else block(self._why_empty(), self.size.width - 2)
+        if not 0 <= y - self.header_height < len(told):
             return super().render_line(y)
         heading = self.get_component_rich_style("datatable--header")
         muted = Style(color=heading.color, bgcolor=heading.bgcolor)
-        told = f" {shorten(self._why_empty(), self.size.width - 1)}"
-        return Strip([Segment(told, muted)]).adjust_cell_length(self.size.width, muted)
+        line = shorten(told[y - self.header_height], self.size.width - 1)
+        return Strip([Segment(f" {line}", muted)]).adjust_cell_length(self.size.width, muted)
 
     def _why_empty(self) -> str:
+        if not self._is_read:
+            return "… loading"
         return f"No row matches “{self.part}”; Esc clears the filter." if self._all else self.empty
 
     @property
@@ -137,6 +146,7 @@ class RowTable(DataTable[Text]):
     def set_lines(self, lines: Sequence[TableRow]) -> None:
         """Show these rows."""
         self._all = tuple(_with_unique_keys(lines))
+        self._is_read = True
         self.redraw()
 
     def set_part(self, part: str) -> None:

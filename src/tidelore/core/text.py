@@ -42,6 +42,7 @@ _MARKDOWN = late_pattern(
     r"`(?P<code>[^`\n]+)`"
     r"|\*\*(?P<bold>[^\s*](?:[^*\n]*[^\s*])?)\*\*"
     r"|!?\[(?P<words>[^\]\[\n]+)\]\((?:https?://|/)[^\s()]*\)"
+    r"|(?:(?<=\s)|^)#{1,6} (?=\S)"
     r"|(?:(?<=\s)|^)[-*] (?P<box>\[[ xX]\])(?=\s)"
     r"|\|(?: *:?-{3,}:? *\|)+ ?"
 )
@@ -80,7 +81,7 @@ def one_line(text: str) -> str:
 
 
 def without_markdown(text: str, spans: Sequence[tuple[int, int]] = ()) -> tuple[str, list[tuple[int, int]]]:
-    """Return a passage without the marks of bold text, code, links, tasks and tables, and its spans moved with it."""
+    """Return a passage without the marks of its Markdown, and its spans moved with it."""
     kept, gaps, end = [], [], 0
     for found in _MARKDOWN.finditer(text):
         inner = next((name for name in ("code", "bold", "words", "box") if found[name] is not None), None)

@@ -19,6 +19,7 @@ from tidelore.app.pages.home import read_home, read_waiting
 from tidelore.app.pages.items import stored_projects
 from tidelore.app.positions import dashboard
 from tidelore.app.reading.coverage import read_coverage
+from tidelore.app.reports import CHILD_NAMES
 from tidelore.app.wiring import App
 from tidelore.core.errors import TideloreError, UserError
 from tidelore.web.addresses import with_query
@@ -71,7 +72,10 @@ def waiting_page(_site: Site, app: App, _request: Request) -> Page:
 
 def coverage_page(_site: Site, app: App, _request: Request) -> Page:
     """Show how complete the copy is."""
-    return Page(template="coverage.html", title="Coverage", data=read_coverage(app), part="_coverage.html")
+    names = {"child_names": CHILD_NAMES}
+    return Page(
+        template="coverage.html", title="Coverage", data=read_coverage(app), context=names, part="_coverage.html"
+    )
 
 
 def accounts_page(_site: Site, app: App, request: Request) -> Page:

@@ -44,11 +44,13 @@ PREFIX = "/lore"
 _SETTINGS = """
 [[gitlab]]
 name = "gitlab"
+login = "{login}"
 base_url = "{url}"
 projects = {projects}
 
 [[github]]
 name = "github"
+login = "{reader}"
 base_url = "{url}"
 poll_interval_seconds = 5
 allowed_users = {people}
@@ -240,6 +242,9 @@ def _settings(world: World, url: str, people: list[str]) -> str:
     accounts = [account.handle for account in world.bluesky.network.accounts.values() if account.active]
     return _SETTINGS.format(
         url=url,
+        # Somebody whom the others wait for, so that the first page has something to show.
+        login=world.prose.people[1].username,
+        reader=people[1],
         projects=json.dumps([project.path for project in world.gitlab.projects.values()]),
         people=json.dumps(people),
         operators=json.dumps(people[:1]),

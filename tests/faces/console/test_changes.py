@@ -68,7 +68,7 @@ def test_a_read_only_console_has_no_keys_for_changes(copy: App) -> None:
         await seat.press("r")
         assert "now?" not in seat.text
         await seat.press("enter")
-        assert "LAST ERROR" in seat.text
+        assert "ERROR" in seat.text
         assert "Run now" not in seat.footer
 
     watch(copy, look, (80, 24))

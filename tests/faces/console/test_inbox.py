@@ -41,6 +41,8 @@ def test_the_console_opens_on_the_threads_that_wait_for_the_reader(copy: App) ->
 def test_the_arrow_keys_go_through_the_lists_and_enter_to_the_thread(copy: App) -> None:
     async def look(seat: Seat) -> None:
         assert "Your login is not known" in seat.detail
+        # The whole remedy is in the list too, on as many lines as it needs.
+        assert "with a token" in "\n".join(seat.lines[4:9])
         await seat.press("right", "right")
         assert "Unresolved · 1" in seat.text
         await seat.press("right")
@@ -94,6 +96,27 @@ def test_a_thread_whose_reading_is_cancelled_before_it_begins_leaves_no_warning(
         assert "ledger/rounding.py:40" in seat.detail
 
     watch(copy, look, first="inbox")
+
+
+def test_a_thread_that_changes_while_it_is_read_is_shown_anew_at_the_same_place(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.press("right", "right", "enter", "pagedown")
+        screen = seat.console.screen
+        assert isinstance(screen, InboxScreen)
+        behind = screen.query_one("#behind")
+        place = behind.scroll_y
+        assert place > 0
+        with closing(copy.open_store()) as database, database.transaction() as tx:
+            tx.execute("UPDATE notes SET body = 'Rounded once.'")
+        assert screen._seq is not None
+        screen._seq -= 1
+        screen.reload_now()
+        await seat.settle()
+        await seat.settle()
+        assert "Rounded once." in seat.detail
+        assert behind.scroll_y == place
+
+    watch(copy, look, (80, 24), first="inbox")
 
 
 def test_a_list_is_read_again_only_after_the_copy_has_changed(copy: App) -> None:

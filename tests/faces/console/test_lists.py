@@ -90,7 +90,7 @@ def test_a_list_can_be_sorted_by_the_next_column_and_reversed(copy: App) -> None
         assert seat.column("runs", 1)[-1] == "generate-docs"
         for _ in range(5):
             await seat.press("s")
-        assert "asked ▼" in seat.text
+        assert "requests ▼" in seat.text
         assert seat.column("runs", 6)[0] == "480"
 
     watch(copy, look)

@@ -38,7 +38,7 @@ SHOWN = {
         "██░░░░░░ 340/1,200",
         "1 pull request",
     ),
-    "feedback": ("Pull requests 3", "✖ blocked", "paused", f"{REPO}#12", "force_pushed"),
+    "feedback": ("Pull requests 3", "✖ blocked", "paused", "quay#12", "force_pushed"),
     "accounts": ("@mira.test", "✖ unavailable", "■ paused", "did:plc:"),
     "runs": ("poll github", "✖ failed", "● succeeded", "▶ running", "Command"),
     "search": ("Results",),
@@ -92,11 +92,11 @@ def test_a_low_rate_limit_is_highlighted(finished: App) -> None:
 def test_optional_columns_are_hidden_on_a_narrow_terminal(finished: App) -> None:
     async def look(seat: Seat) -> None:
         assert "LEFT" in seat.text
-        assert "BOUND" not in seat.text
-        assert "ALIVE" not in seat.text
+        assert "MAX LAG" not in seat.text
+        assert "HEARTBEAT" not in seat.text
         await seat.pilot.resize_terminal(200, 50)
         await seat.settle()
-        assert "BOUND" in seat.text
+        assert "MAX LAG" in seat.text
         assert f"{LEDGER} discussions: 340 read" in seat.text
         await seat.pilot.resize_terminal(80, 24)
         await seat.settle()
@@ -187,7 +187,7 @@ def test_a_failed_run_shows_its_failures_and_the_fix(copy: App) -> None:
 def test_events_show_their_bodies_and_replies_their_outcome(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.go("feedback")
-        assert seat.column("pulls") == [f"{REPO}#15", f"{REPO}#12", f"{REPO}#19"]
+        assert seat.column("pulls") == ["quay#15", "quay#12", "quay#19"]
         await seat.press("v")
         assert "load in tonnes, or kilograms?" in seat.text
         await seat.press("v")

@@ -138,6 +138,7 @@ def test_characters_have_the_width_that_rich_gives_them() -> None:
         ("[x](https://a.example/y) and a[0](1)", "x and a[0](1)"),
         ("| a | b | | --- | ---: | | 1 | 2 |", "| a | b | | 1 | 2 |"),
         ("done: - [x] rope - [ ] sail", "done: [x] rope [ ] sail"),
+        ("### Decision We moor, see #12", "Decision We moor, see #12"),
         ("a `lone tick and __init__", "a `lone tick and __init__"),
     ],
 )

@@ -271,10 +271,7 @@ def _linked(database: Database, shown: ShownIssue | ShownMergeRequest, lockdown:
     if isinstance(shown, ShownMergeRequest):
         found += [_closing(database, one.reference or one.key, one.title, lockdown) for one in shown.closes_issues]
     else:
-        sign = sign_of("mr", shown.reference)
-        found += [
-            LinkedItem("closed by", f"{one.project}{sign}{one.iid}", one.title, one.state) for one in shown.closed_by
-        ]
+        found += [LinkedItem("closed by", one.reference, one.title, one.state) for one in shown.closed_by]
     known = {shown.reference or "", *(one.reference for one in found)}
     bodies = [note.body for thread in shown.discussions for note in thread.notes]
     return [*found, *_mentioned(database, [shown.description or "", *bodies], shown.project, known, lockdown)]

@@ -32,7 +32,7 @@ def item_lines(
     name = f"{kind[0]} {sign_of(kind[1], item.reference)}{item.iid}"
     deleted = click.style(" [DELETED]", fg="red") if item.deleted_at is not None else ""
     title = f": {one_line(item.title)}" if item.title else ""
-    lines = [click.style(f"{name}{title}", bold=True) + deleted, _RULE]
+    lines = [click.style(f"{name}{title}", bold=True) + deleted, _RULE[:columns]]
     lines += _aligned(list(_fields(item)), columns)
     if item.deleted_at is not None:
         return [*lines, "", "Its text was removed when it was found deleted."]
@@ -103,10 +103,7 @@ def _planning(item: ShownIssue) -> Iterator[tuple[str, str | None]]:
 
 def _links(item: ShownIssue | ShownMergeRequest) -> Iterator[tuple[str, str | None]]:
     if isinstance(item, ShownIssue):
-        sign = sign_of("mr", item.reference)
-        found = [
-            f"{'' if by.project == item.project else by.project}{sign}{by.iid} ({by.state})" for by in item.closed_by
-        ]
+        found = [f"{_closed(by.reference, item.project)} ({by.state})" for by in item.closed_by]
         yield "Closed By", ", ".join(found)
         yield "Discussion", "locked" if item.discussion_locked else None
     else:
@@ -119,7 +116,7 @@ def _links(item: ShownIssue | ShownMergeRequest) -> Iterator[tuple[str, str | No
 
 def _closed(reference: str, project: str) -> str:
     """Return a reference in its short form inside the project."""
-    here = reference.startswith(f"{project}#")
+    here = reference.startswith((f"{project}#", f"{project}!"))
     return reference.removeprefix(project) if here else reference
 
 

@@ -19,7 +19,7 @@ _TEXT_WIDTH = 70
 def post_lines(post: ShownPost, columns: int) -> list[str]:
     """Return a post with its details, as text."""
     deleted = click.style(" [DELETED]", fg="red") if post.deleted_at is not None else ""
-    lines = [click.style(f"{post.kind.capitalize()} by @{one_line(post.author)}", bold=True) + deleted, _RULE]
+    lines = [click.style(f"{post.kind.capitalize()} by @{one_line(post.author)}", bold=True) + deleted, _RULE[:columns]]
     lines += [f"{name + ':':<9}{value}" for name, value in _facts(post) if value]
     lines += ["", *block(post.text or "(no text)", columns, _STEP)]
     if post.alt_text:

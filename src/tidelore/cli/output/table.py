@@ -151,7 +151,7 @@ def _line(
     """Return one row; a terminal too narrow for even the shortest columns cuts it at the right edge."""
     parts, left = [], room - len(indent)
     for at, (head, cell, columns) in enumerate(zip(heads, cells, widths, strict=True)):
-        cut = shorten_start if head.path else shorten
+        cut = shorten_start if head.path and not heading else shorten
         shown = cut(cell, min(columns, left)) if left > 0 else ""
         blank = " " * max(min(columns, left) - width(shown), 0)
         if head.right:

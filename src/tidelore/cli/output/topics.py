@@ -20,7 +20,7 @@ def topic_lines(topic: ShownTopic, columns: int, prose: Prose = block) -> list[s
     """Return a topic with its comments, as text; `prose` turns Markdown into lines."""
     deleted = click.style(" [DELETED]", fg="red") if topic.deleted_at is not None else ""
     title = f": {one_line(topic.title)}" if topic.title else ""
-    lines = [click.style(f"Topic #{topic.iid}{title}", bold=True) + deleted, _RULE]
+    lines = [click.style(f"Topic #{topic.iid}{title}", bold=True) + deleted, _RULE[:columns]]
     lines += [f"{name + ':':<10}{value}" for name, value in _facts(topic) if value]
     if topic.deleted_at is not None:
         return [*lines, "", "Its text was removed when it was found deleted."]

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from tidelore.app.reading.coverage import Coverage, CoveredList, read_coverage
+from tidelore.app.reading.coverage import Coverage, CoveredChildren, CoveredList, read_coverage
 from tidelore.app.reading.opening import OpenedItem, find_page
 from tidelore.app.reading.payloads import ItemPayloads, find_payloads
+from tidelore.app.reports import CHILD_NAMES
 from tidelore.cli.command import Invocation, lore_command
 from tidelore.cli.output.render import Output, open_page, plural, when
-from tidelore.cli.output.table import Column, table
+from tidelore.cli.output.table import Column, on_terminal, table
 from tidelore.core.clock import describe_age, format_instant
 
 
@@ -69,10 +70,25 @@ def _complete(one: CoveredList) -> str:
     return f"{'yes' if one.complete else 'no'}{since}"
 
 
+def _list_name(name: str) -> str:
+    """Return the name of a list, in words on a terminal."""
+    return name.partition(".")[2].replace("_", " ") if on_terminal() else name
+
+
+def _child_names(one: CoveredChildren) -> tuple[str, str]:
+    """Return of what and which details, in words on a terminal."""
+    if not on_terminal():
+        return one.of, one.kind
+    return one.of.replace("_", " "), CHILD_NAMES.get(one.kind, one.kind.replace("_", " "))
+
+
 def _lines(found: Coverage) -> Iterator[str]:
     yield from table(
         [Column("PROJECT", path=True, shrinks=True), "LIST", Column("STORED", right=True), "COMPLETE", "READ"],
-        [[one.project, one.list, f"{one.stored:,}", _complete(one), when(one.read_at)] for one in found.lists],
+        [
+            [one.project, _list_name(one.list), f"{one.stored:,}", _complete(one), when(one.read_at)]
+            for one in found.lists
+        ],
         always_headings=True,
     )
     yield ""
@@ -86,7 +102,7 @@ def _lines(found: Coverage) -> Iterator[str]:
             "UNAVAILABLE",
         ],
         [
-            [one.project, one.of, one.kind, *(f"{getattr(one, name):,}" for name in counts), one.unavailable or "-"]
+            [one.project, *_child_names(one), *(f"{getattr(one, name):,}" for name in counts), one.unavailable or "-"]
             for one in found.children
         ],
         always_headings=True,

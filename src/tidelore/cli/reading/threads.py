@@ -14,7 +14,7 @@ from tidelore.app.reading.threads import ListedThread, RequestedReview, ThreadPa
 from tidelore.cli.command import Invocation, freshness_options, lockdown_option, lore_command, refresh_first
 from tidelore.cli.output.render import Output, ago, choose_fields, only_fields, open_page, plural, when
 from tidelore.cli.output.table import line_columns, on_terminal, table
-from tidelore.core.text import one_line, shorten
+from tidelore.core.text import one_line, shorten, without_markdown
 
 _STEP = "  "
 _WAITS = {
@@ -123,5 +123,5 @@ def _paragraph(thread: ListedThread, columns: int) -> Iterator[str]:
     said = [(thread.started_by, thread.opening)]
     said += [] if thread.last is None else [(thread.last_by, thread.last)]
     for author, text in said:
-        yield _STEP + shorten(f"@{author or 'unknown'}: {one_line(text)}", columns - 2)
+        yield _STEP + shorten(f"@{author or 'unknown'}: {without_markdown(one_line(text))[0]}", columns - 2)
     yield _STEP + click.style(shorten(f"thread {thread.id}", columns - 2), dim=True)

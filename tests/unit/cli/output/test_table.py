@@ -60,6 +60,14 @@ def test_titles_are_cut_before_any_other_column(terminal: pytest.MonkeyPatch) ->
         assert cell in lines[2]
 
 
+def test_a_path_is_cut_at_its_beginning_and_its_heading_at_the_end(terminal: pytest.MonkeyPatch) -> None:
+    terminal.setenv("COLUMNS", "10")
+    lines = [
+        click.unstyle(line) for line in table([Column("A LONG PROJECT", path=True, shrinks=True)], [["a/b/harbour"]])
+    ]
+    assert lines == ["A LONG PR…", "…b/harbour"]
+
+
 def test_optional_columns_are_left_out_where_titles_would_become_unreadable(terminal: pytest.MonkeyPatch) -> None:
     terminal.setenv("COLUMNS", "40")
     lines = shown()
