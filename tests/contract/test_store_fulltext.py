@@ -233,6 +233,34 @@ def test_all_documents_are_scored_when_the_gates_match_too_few(
     assert len(rank_lexical(filled, query, DocumentFilter()).ranking.ids) == 1
 
 
+def test_gates_one_after_the_other_give_the_scores_of_scoring_all_documents(
+    filled: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = parse_query("mentioned quay crane")
+    whole = rank_lexical(filled, query, DocumentFilter())
+    assert whole.gates == ()
+    monkeypatch.setattr("tidelore.search.lexical.GATE_ROOM", 1)
+    monkeypatch.setattr("tidelore.search.lexical.ENOUGH", 3)
+    gated = rank_lexical(filled, query, DocumentFilter())
+    assert len(gated.gates) == 2
+    found = dict(zip(gated.ranking.ids, gated.ranking.strengths, strict=True))
+    expected = dict(zip(whole.ranking.ids, whole.ranking.strengths, strict=True))
+    assert found == pytest.approx({row_id: expected[row_id] for row_id in found})
+
+
+def test_the_commonest_words_are_not_scored_but_documents_with_all_words_come_first(
+    filled: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = parse_query("mentioned crane quay")
+    monkeypatch.setattr("tidelore.search.lexical.SCORED_ROOM", 4)
+    few = rank_lexical(filled, query, DocumentFilter())
+    # `quay` is in all five documents: of those only the ones with another word are ranked.
+    assert [entry.documents for entry in few.counted] == [1, 3, 5]
+    assert len(few.ranking.ids) == 3
+    assert few.complete == rank_lexical(filled, parse_query("mentioned crane"), DocumentFilter()).complete
+    assert few.complete <= set(few.ranking.ids)
+
+
 def test_a_word_in_every_document_counts_only_when_there_is_no_other(
     filled: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -281,8 +309,8 @@ def test_the_best_matches_are_found_with_any_shortlist_size(
 def test_the_count_of_a_common_term_is_estimated_from_oldest_and_newest_documents(
     filled: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidelore.store.reading.fulltext._SAMPLE", 4)
-    monkeypatch.setattr("tidelore.store.reading.fulltext._BEYOND_DOUBT", 1)
+    monkeypatch.setattr("tidelore.store.reading.vocabulary._SAMPLE", 4)
+    monkeypatch.setattr("tidelore.store.reading.vocabulary._BEYOND_DOUBT", 1)
     old = [document("discussion", 100 + n, ("issue", 1), "t", "quokka" if n < 8 else "other") for n in range(40)]
     both = [
         replace(entry, content=f"{entry.content} wombat" if n % 2 else entry.content) for n, entry in enumerate(old)
@@ -488,7 +516,7 @@ def test_sqlite_marks_the_words_that_its_word_index_would_highlight(tmp_path: Pa
         write(database, *(document("issue", at, ("issue", at), "A title", texts[at - 1]) for at in ids))
         for words in (['"crane the crane"', '"the crane"'], *asked):
             terms = parse_query(" ".join(words)).terms
-            params = {"opening": OPENING, "closing": CLOSING, "expression": fulltext.expression(Ask(terms))}
+            params = {"opening": OPENING, "closing": CLOSING, "expression": fulltext.Matching.of(Ask(terms)).several}
             rows = database.read(HIGHLIGHTED, params)
             assert full_text(database).marked(terms, ids) == {at: said for at, said in rows if OPENING in said}
     finally:

@@ -8,7 +8,7 @@ pairs, so it is found by any part.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -94,6 +94,31 @@ def parts_to_ask(run: str) -> list[str]:
     run = _normal(run)
     is_long = len(run) > (_WHOLE if _patterns().only_hangul.fullmatch(run) is None else 2)
     return [run, *(pair for pair in pairs_of(run) if not _patterns().grammar.search(pair))] if is_long else [run]
+
+
+def phrase_places(words: Sequence[str], phrases: Iterable[tuple[tuple[str, ...], bool]]) -> list[tuple[int, int]]:
+    """Return where phrases are in a text: their first word and the one after their last.
+
+    A phrase comes with whether it is only the beginning of a word. Phrases that overlap are one.
+    """
+    single: set[str] = set()
+    found: list[tuple[int, int]] = []
+    for phrase, is_beginning in phrases:
+        if is_beginning and phrase:
+            found += ((at, at + 1) for at, word in enumerate(words) if word.startswith(phrase[0]))
+        elif len(phrase) > 1:
+            ends = ((at, at + len(phrase)) for at, word in enumerate(words) if word == phrase[0])
+            found += ((at, end) for at, end in ends if tuple(words[at:end]) == phrase)
+        else:
+            single.update(phrase)
+    found += [(at, at + 1) for at, word in enumerate(words) if word in single]
+    spans: list[tuple[int, int]] = []
+    for at, end in sorted(found):
+        if spans and at < spans[-1][1]:
+            spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
+        else:
+            spans.append((at, end))
+    return spans
 
 
 def fold(text: str) -> str:

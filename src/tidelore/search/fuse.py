@@ -40,14 +40,37 @@ class Fused(Struct, frozen=True):
 
 def fuse(rankings: Sequence[Ranking], k: int = RANK_CONSTANT) -> list[Fused]:
     """Return every document of the rankings once, the best first; ties go to the one in an earlier ranking."""
-    scores: dict[int, float] = {}
+    scores = fused_scores(rankings, k)
+    ranks = ranks_in(rankings)
+    return [Fused(document, scores[document], ranks[document]) for document in best_first(scores)]
+
+
+def ranks_in(rankings: Sequence[Ranking]) -> dict[int, dict[str, int]]:
+    """Return the rank of every document, counted from 1, in each ranking that contains it."""
     ranks: dict[int, dict[str, int]] = {}
     for ranking in rankings:
-        for place, (document, strength) in enumerate(_with_strengths(ranking), 1):
-            scores[document] = scores.get(document, 0.0) + ranking.weight * strength / (k + place)
-            ranks.setdefault(document, {})[ranking.name] = place
-    # Sorting is stable: ties keep the order in which they were first seen.
-    return sorted((Fused(document, scores[document], ranks[document]) for document in scores), key=_descending)
+        name = ranking.name
+        for place, document in enumerate(ranking.ids, 1):
+            if document in ranks:
+                ranks[document][name] = place
+            else:
+                ranks[document] = {name: place}
+    return ranks
+
+
+def fused_scores(rankings: Sequence[Ranking], k: int) -> dict[int, float]:
+    """Return the score of every document of the rankings, in the order in which they were first seen."""
+    scores: dict[int, float] = {}
+    for ranking in rankings:
+        weight = ranking.weight
+        for divisor, (document, strength) in enumerate(_with_strengths(ranking), k + 1):
+            scores[document] = scores.get(document, 0.0) + weight * strength / divisor
+    return scores
+
+
+def best_first(scores: Mapping[int, float]) -> list[int]:
+    """Return documents by score; ties keep their order, because sorting is stable."""
+    return sorted(scores, key=scores.__getitem__, reverse=True)
 
 
 def stand_in(ranking: Ranking, leads: Mapping[int, int]) -> Ranking:
@@ -66,7 +89,3 @@ def stand_in(ranking: Ranking, leads: Mapping[int, int]) -> Ranking:
 
 def _with_strengths(ranking: Ranking) -> zip[tuple[int, float]]:
     return zip(ranking.ids, ranking.strengths or repeat(1.0, len(ranking.ids)), strict=True)
-
-
-def _descending(fused: Fused) -> float:
-    return -fused.score

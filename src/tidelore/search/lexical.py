@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from tidelore.search.fuse import Ranking, fuse
 from tidelore.search.query import Query
@@ -33,7 +32,9 @@ EVERYWHERE = 50_000
 """A term in this many documents is ignored beside others: it costs the most, and of 100,000 documents bm25 gives it no
 weight."""
 
-
+SCORED_ROOM = 80_000
+"""In how many documents the scored terms of a query may occur together: scoring looks at every document of each term;
+the commonest words decide the least."""
 NARROW = 0.05
 """A filter that lets a smaller share of documents pass needs no gate."""
 MOST_ROOM = 2.0
@@ -75,10 +76,7 @@ def rank_lexical(database: Database, query: Query, wanted: DocumentFilter, depth
     counted = sorted(map(Counted, query.terms, counts), key=lambda entry: entry.documents)
     present = [entry for entry in counted if entry.documents]
     present = [entry for entry in present if entry.documents < EVERYWHERE] or present
-    ask = Ask(
-        tuple(entry.term for entry in present), query.excluded, counts=tuple(entry.documents for entry in present)
-    )
-    words = _by_words(text, ask, present, wanted, depth) if present else _ByWords({})
+    words = _by_words(text, present, query.excluded, wanted, depth) if present else _ByWords({})
     inside: list[int] = []
     if len(words.scores) < FEW and (longer := longer_words(database, query.terms)):
         of_longer = tuple(text.counts(longer, GATE_ROOM + 1))
@@ -111,6 +109,16 @@ def choose_gates(
         yield Gate(common[: next(fitting, len(common))], needs_all=True)
 
 
+def _worth_scoring(present: Sequence[Counted]) -> Sequence[Counted]:
+    """Return the rarest terms, as many as there is time for: two or more."""
+    left = SCORED_ROOM - sum(entry.documents for entry in present[:2])
+    for number, entry in enumerate(present[2:], 2):
+        left -= entry.documents
+        if left < 0:
+            return present[:number]
+    return present
+
+
 class _ByWords(Struct, frozen=True):
     """The best documents with their scores, the best first; other fields as in LexicalFinding."""
 
@@ -120,26 +128,37 @@ class _ByWords(Struct, frozen=True):
     is_cut: bool = False
 
 
-def _by_words(text: FullText, ask: Ask, present: Sequence[Counted], wanted: DocumentFilter, depth: int) -> _ByWords:
+def _by_words(
+    text: FullText, present: Sequence[Counted], excluded: tuple[Term, ...], wanted: DocumentFilter, depth: int
+) -> _ByWords:
     share = text.share(wanted) if wanted.narrows else FilterShare()
-    ask = replace(ask, is_narrow=share.by_rows < NARROW)
+    scored = _worth_scoring(present)
+
+    def ask(counted: Sequence[Counted], gate: Gate | None = None) -> Ask:
+        terms, counts = tuple(entry.term for entry in counted), tuple(entry.documents for entry in counted)
+        return Ask(terms, excluded, gate, counts, share.by_rows < NARROW)
+
     found: dict[int, float] = {}
     opened: list[Gate] = []
     # Documents that the filter excludes pass the gate but are not scored, so the gate may be wider.
     room = inf if share.total < NARROW else GATE_ROOM * min(1 / share.total, MOST_ROOM)
     enough = True
-    for gate in choose_gates(present, text.count_together, room):
+    for gate in choose_gates(scored, text.count_together, room):
+        # Documents with a term of an earlier gate are already scored, by all terms.
+        known = {term for earlier in opened for term in earlier.terms}
+        left = [entry for entry in scored if entry.term not in known]
         opened.append(gate)
-        found |= text.rank(replace(ask, gate=gate), wanted, depth)
+        found = {**dict(text.rank(ask(left, gate), wanted, depth)), **found}
         if len(found) >= ENOUGH:
             break
     else:
-        found = dict(text.rank(ask, wanted, depth))
+        found = dict(text.rank(ask(scored), wanted, depth))
         enough = False
-    complete = frozenset(text.containing_all(ask, wanted, depth)) if len(present) > 1 else frozenset()
+    complete = frozenset(text.containing_all(ask(present), wanted, depth)) if len(present) > 1 else frozenset()
     if not complete <= found.keys():
         # They pass every gate, but their scores may be too low. Scoring them is dear, so only if it is needed.
-        found |= text.rank(replace(ask, gate=Gate(ask.terms, needs_all=True)), wanted, depth)
+        whole = Gate(tuple(entry.term for entry in present), needs_all=True)
+        found |= text.rank(ask(scored, whole), wanted, depth)
         complete &= found.keys()
     best = sorted(found, key=lambda row_id: (row_id not in complete, -found[row_id], -row_id))[:depth]
     # By score alone, a long document that contains all words could be cut off, so those are selected first.

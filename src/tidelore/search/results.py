@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from tidelore.core.patterns import late_pattern
 from tidelore.core.references import sign_of
 from tidelore.core.text import without_hidden
-from tidelore.search.fuse import Fused, Ranking, fuse, stand_in
+from tidelore.search.fuse import Fused, Ranking, best_first, fused_scores, ranks_in, stand_in
 from tidelore.store.reading.found_documents import DocumentRow, ThreadKey
 from tidelore.store.reading.fulltext import CLOSING, OPENING
 
@@ -90,19 +89,23 @@ def fuse_by_thread(
     """
     # More than the highest possible fused score.
     bonus = sum(ranking.weight for ranking in rankings) / k
-    groups = group_by_thread(_raised(fuse(rankings, k), complete, bonus), threads)
-    led = {threads[group.best.id]: group for group in groups}
-    leads = {document: led[key].best.id for document, key in threads.items() if key in led}
-    others = {group.best.id: (group.further, group.next_best) for group in groups}
-    by_thread = _raised(fuse([stand_in(ranking, leads) for ranking in rankings], k), complete, bonus)
-    return [ThreadGroup(entry, *others[entry.id]) for entry in by_thread]
+    members: dict[ThreadKey, list[int]] = {}
+    for document in best_first(_raised(fused_scores(rankings, k), complete, bonus)):
+        key = threads.get(document)
+        if key is not None:
+            members.setdefault(key, []).append(document)
+    leads = {document: group[0] for group in members.values() for document in group}
+    by_thread = [stand_in(ranking, leads) for ranking in rankings]
+    scores, ranks = _raised(fused_scores(by_thread, k), complete, bonus), ranks_in(by_thread)
+    others = {lead: rest for lead, *rest in members.values()}
+    return [
+        ThreadGroup(Fused(lead, scores[lead], ranks[lead]), len(others[lead]), tuple(others[lead][:_NEXT_BEST]))
+        for lead in best_first(scores)
+    ]
 
 
-def _raised(fused: Sequence[Fused], complete: Set[int], bonus: float) -> list[Fused]:
-    if not complete:
-        return list(fused)
-    raised = [replace(entry, score=entry.score + bonus) if entry.id in complete else entry for entry in fused]
-    return sorted(raised, key=lambda entry: -entry.score)
+def _raised(scores: Mapping[int, float], complete: Set[int], bonus: float) -> dict[int, float]:
+    return dict(scores) | {document: scores[document] + bonus for document in complete if document in scores}
 
 
 def read_snippet(marked: str) -> Snippet:

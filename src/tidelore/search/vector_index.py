@@ -70,7 +70,7 @@ class VectorIndex:
         table = self._refreshed(database)
         compared = table.compare(vector, 4 * limit)
         best = compared.best(MOST_ASKED)
-        documents = compared.documents[best].tolist()
+        documents: list[int] = compared.documents[best].tolist()
         passed: set[int] = set()
         asked, width = 0, 2 * limit
         while width <= MOST_ASKED:
@@ -135,7 +135,8 @@ class _Compared(Struct, frozen=True):
         return best_places(self.scores, self.documents, limit)
 
     def hits(self, places: Sequence[int]) -> list[Hit]:
-        return [Hit(int(self.documents[at]), int(self.positions[at]), float(self.scores[at])) for at in places]
+        chosen = (column[places].tolist() for column in (self.documents, self.positions, self.scores))
+        return [Hit(*values) for values in zip(*chosen, strict=True)]
 
 
 class _Table:
@@ -208,9 +209,11 @@ class _Table:
     def _most_alike(self, vector: Vector, count: int, among: NDArray[np.intp] | None) -> NDArray[np.intp]:
         """Return the places whose signs differ least, `count` and those that tie with the last."""
         size = np.abs(vector)
+        # Sorted once: `quantile` takes as long as a tenth of the comparison.
+        least = np.sort(size)[[int(share * len(size)) for share in LARGE]]
         # A sign counts twice if its number in the query is above the middle, and four times if it is very large.
         asked, large, larger = self._sign_words(
-            np.packbits([vector > 0, *(size >= np.quantile(size, share) for share in LARGE)], axis=-1)
+            np.packbits([vector > 0, *(size >= number for number in least)], axis=-1)
         ).T
         differing = np.zeros(len(self._documents), np.uint16)
         for start in range(0, len(differing), _STEP):
@@ -272,5 +275,6 @@ def best_places(scores: NDArray[np.float32], documents: NDArray[np.int64], limit
         order = candidates[np.lexsort((documents[candidates], -scores[candidates]))]
         _, first = np.unique(documents[order], return_index=True)
         if len(first) >= limit or len(candidates) < width or top is None:
-            return [int(at) for at in order[np.sort(first)[:limit]]]
+            found: list[int] = order[np.sort(first)[:limit]].tolist()
+            return found
         width *= 4

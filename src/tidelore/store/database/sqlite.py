@@ -94,6 +94,9 @@ SNAPSHOT_MARK = 0x4C6F7265
 ROOMY_CACHE_KB = 65_536
 """The page cache of a connection that is kept for many searches: SQLite's own 2 MB hold a fraction of what one of them
 reads. A process that reads once gains nothing, because filling new memory takes longer than reading a page again."""
+MAPPED_BYTES = 1 << 30
+"""How much of the file a connection that searches maps into memory. A search reads thousands of pages; mapped ones are
+neither requested one by one nor copied. Other connections do not map it, so that their memory stays small."""
 _WAL_ATTEMPTS = 20
 _PAUSES_MS = (1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100)
 """Pauses between two attempts to get a lock; the last one is repeated."""
@@ -104,6 +107,7 @@ class SqliteDatabase:
 
     dialect = "sqlite"
     session: str | None = None
+    _is_mapped = False
 
     def __init__(
         self, path: str, *, create: bool = True, patience: Patience | None = None, roomy: bool = False
@@ -261,6 +265,12 @@ class SqliteDatabase:
 
     def indexable(self, text: str) -> str:
         return text
+
+    def map_file(self) -> None:
+        """Read from mapped memory from now on. SQLite still writes to the file, so a crash here cannot damage it."""
+        if not self._is_mapped:
+            self.execute(f"PRAGMA mmap_size = {MAPPED_BYTES}")
+            self._is_mapped = True
 
     def word_tokens(self, text: str) -> list[tuple[int, int, str]]:
         """Return the words of a text as the word index has them: the first byte, the byte after the last, the token."""

@@ -15,9 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.core.patterns import late_pattern
-from tidelore.core.words import is_unspaced, pairs_of, split_scripts
+from tidelore.core.words import is_unspaced, pairs_of, phrase_places, split_scripts
 from tidelore.store.database.port import Database, Row
-from tidelore.store.reading.vocabulary import common_shares
+from tidelore.store.reading.vocabulary import common_shares, count_matches, id_span, matches
 
 if TYPE_CHECKING:
     from tidelore.store.database.sqlite import SqliteDatabase
@@ -197,28 +197,7 @@ _ALL = DocumentFilter()
 _SHORTLIST = 2_000
 """The number of best documents to check row by row; enough if the filter accepts one in forty."""
 _ENOUGH = 50
-_SAMPLE = 150
-_BEYOND_DOUBT = 4
-"""If an estimate exceeds the counting limit by this factor, do not count."""
 _FEW = 0.05
-
-
-class _Span(NamedTuple):
-    """The range of document ids; it has hardly any unused ids."""
-
-    first: int
-    last: int
-
-    @property
-    def size(self) -> int:
-        return self.last - self.first + 1
-
-
-class _Stretch(NamedTuple):
-    """The number of matching documents found from one end of the ids, and the last one at `end`."""
-
-    documents: int
-    end: int
 
 
 class SqliteFullText:
@@ -226,28 +205,29 @@ class SqliteFullText:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        cast("SqliteDatabase", database).map_file()
 
     def count(self, term: Term, most: int) -> int:
-        return self._count(_quoted(term), most)
+        return count_matches(self._database, _quoted(term), most)
 
     def counts(self, terms: Sequence[Term], most: int) -> list[int]:
         return [self.count(term, most) for term in terms]
 
     def has(self, term: Term) -> bool:
-        return self._matches(_quoted(term), 1) == 1
+        return matches(self._database, _quoted(term), 1) == 1
 
     def count_together(self, terms: Sequence[Term]) -> int:
         rows = self._database.read(
             "SELECT COUNT(*) FROM documents_fts WHERE documents_fts MATCH :expression",
-            {"expression": " AND ".join(map(_quoted, terms))},
+            {"expression": _all(terms)},
         )
         return int(rows[0][0])
 
     def share(self, wanted: DocumentFilter) -> FilterShare:
-        total = self._span().size
+        total = id_span(self._database).size
         most = max(int(total * _FEW), 1)
         columns = " AND ".join(_columns(wanted))
-        by_words = min(self._count(columns, most) / total, 1.0) if columns else 1.0
+        by_words = min(count_matches(self._database, columns, most) / total, 1.0) if columns else 1.0
         where, params = self._conditions(_only_by_index(wanted), (), by_index=True)
         if not where:
             return FilterShare(by_words)
@@ -265,25 +245,29 @@ class SqliteFullText:
         then, then_params = self._conditions(by_row, (), by_index=False)
         # Reading a row costs more than looking up its id among those an index returns at once.
         among = f" AND +documents_fts.rowid IN (SELECT d.id FROM documents d WHERE 1 = 1{first})" if first else ""
-        params |= {**then_params, "expression": expression(ask, wanted), "limit": limit, "shortlist": _SHORTLIST}
-        gate = _second_mention(ask)
-        if gate is not None:
-            params["gate"] = gate
-        is_gated = gate is not None
-        found = self._database.read(_ranking(among, then, shortlisted=bool(then), is_gated=is_gated), params)
-        if then and len(found) < min(limit, _ENOUGH) and self._matches(params["expression"], _SHORTLIST) == _SHORTLIST:
-            found = self._database.read(_ranking(among, then, shortlisted=False, is_gated=is_gated), params)
+        matching = Matching.of(ask, wanted)
+        params |= {**then_params, **matching.params, "limit": limit, "shortlist": _SHORTLIST}
+        found = self._database.read(matching.ranking(among, then, shortlisted=bool(then)), params)
+        if (
+            then
+            and len(found) < min(limit, _ENOUGH)
+            and matches(self._database, matching.widest, _SHORTLIST) == _SHORTLIST
+        ):
+            found = self._database.read(matching.ranking(among, then, shortlisted=False), params)
         return [Scored(row_id, -score) for row_id, score in sorted(found, key=_best_then_newest)]
 
     def containing_all(self, ask: Ask, wanted: DocumentFilter, limit: int) -> list[int]:
         then, params = self._conditions(wanted, (), by_index=False)
         joined = " CROSS JOIN documents d ON d.id = documents_fts.rowid" if then else ""
+        # From the oldest on, the index is read in half the time.
+        are_few = bool(ask.counts) and min(ask.counts) <= _SHORTLIST
+        direction, most = ("ASC", _SHORTLIST) if are_few else ("DESC", limit)
         rows = self._database.read(
             f"SELECT documents_fts.rowid FROM documents_fts{joined} WHERE documents_fts MATCH :expression{then}"
-            " ORDER BY documents_fts.rowid DESC LIMIT :limit",
-            {**params, "expression": expression(replace(ask, gate=Gate(ask.terms, True)), wanted), "limit": limit},
+            f" ORDER BY documents_fts.rowid {direction} LIMIT :limit",
+            {**params, "expression": _narrowed(_all(ask.terms), ask, wanted), "limit": most},
         )
-        return [row_id for (row_id,) in rows]
+        return sorted((row_id for (row_id,) in rows), reverse=True)[:limit]
 
     def fitting(self, ids: Sequence[int], excluded: Sequence[Term], wanted: DocumentFilter) -> set[int]:
         where, params = self._conditions(wanted, excluded, by_index=False)
@@ -327,7 +311,7 @@ class SqliteFullText:
             f"SELECT id, content FROM documents WHERE id {self._database.among('ids')}",
             {"ids": self._database.integers(ids if terms else ())},
         )
-        found = {row_id: mark_phrases(content, tokens_of(content), phrases) for row_id, content in rows}
+        found = {row_id: _marked(content, tokens_of(content), phrases) for row_id, content in rows}
         return {row_id: text for row_id, text in found.items() if text is not None}
 
     def _conditions(
@@ -342,71 +326,82 @@ class SqliteFullText:
             params["loose_path"] = f"%{wanted.path}%"
         return "".join(f" AND {condition}" for condition in found), params
 
-    def _count(self, expression: str, most: int) -> int:
-        """Return how many documents match: exact below `most`, an estimate above."""
-        sample = min(_SAMPLE, most)
-        oldest = self._stretch(expression, sample, "ASC")
-        if oldest.documents < sample:
-            return oldest.documents
-        newest = self._stretch(expression, sample, "DESC")
-        ids = self._span()
-        # Extrapolate from the end where it is rarer: a word may be frequent at one end of the copy and rare at the
-        # other.
-        widest = max(oldest.end - ids.first + 1, ids.last - newest.end + 1)
-        about = sample * ids.size // widest
-        counted = most if about >= _BEYOND_DOUBT * most else self._matches(expression, most)
-        return counted if counted < most else max(about, most)
 
-    def _stretch(self, expression: str, most: int, direction: str) -> _Stretch:
-        rows = self._database.read(
-            "SELECT COUNT(*), CASE :direction WHEN 'ASC' THEN MAX(id) ELSE MIN(id) END FROM (SELECT rowid AS id"
-            f" FROM documents_fts WHERE documents_fts MATCH :expression ORDER BY rowid {direction} LIMIT :most)",
-            {"expression": expression, "most": most, "direction": direction},
-        )
-        return _Stretch(*rows[0])
+class Matching(NamedTuple):
+    """The MATCH expressions that find the documents to rank.
 
-    def _matches(self, expression: str, most: int) -> int:
-        rows = self._database.read(
-            "SELECT COUNT(*) FROM (SELECT 1 FROM documents_fts WHERE documents_fts MATCH :expression LIMIT :most)",
-            {"expression": expression, "most": most},
-        )
-        return int(rows[0][0])
-
-    def _span(self) -> _Span:
-        # Two subqueries, because SQLite computes both in one query only by reading everything.
-        rows = self._database.read("SELECT (SELECT MIN(id) FROM documents), (SELECT MAX(id) FROM documents)")
-        return _Span(*(bound or 0 for bound in rows[0]))
-
-
-def expression(ask: Ask, wanted: DocumentFilter = _ALL) -> str:
-    """Return the MATCH expression: accepted by the gate, any of the terms, none of the excluded ones.
-
-    Labels and people narrow it too, as far as a word index can; the rows decide. The author of a document is one of its
-    participants.
+    The score is a sum over the terms of an expression, and each mention of a term costs a look at all documents that
+    contain it. So no term is mentioned twice, and no label or name, which has no score, beside the terms of a gate:
+    `several` finds documents that pass the gate and contain another term too; `alone` all that pass the gate, of which
+    the others contain no other term; `narrow` those of `alone` that have the labels and people of the filter, as far as
+    a word index can tell. The rows decide. Without a gate there is only `several`.
     """
-    if ask.gate is None:
-        found = f"({_any(ask.terms)})"
-    else:
-        found = f"({_gate_expression(ask.gate)})"
-        if _second_mention(ask) is not None:
-            found = f"({found} AND ({_any(ask.terms)}))"
-    found = " AND ".join([found, *_columns(wanted)])
+
+    several: str
+    alone: str | None = None
+    narrow: str | None = None
+
+    @classmethod
+    def of(cls, ask: Ask, wanted: DocumentFilter = _ALL) -> Matching:
+        if ask.gate is None:
+            return cls(_narrowed(_any(ask.terms), ask, wanted))
+        gate = (_all if ask.gate.needs_all else _any)(ask.gate.terms)
+        narrow = _narrowed(gate, ask, wanted) if _columns(wanted) else None
+        others = [term for term in ask.terms if term not in ask.gate.terms]
+        if not others:
+            return cls(_narrowed(gate, ask, _ALL), None, narrow)
+        return cls(_narrowed(f"({gate}) AND ({_any(others)})", ask, _ALL), _narrowed(gate, ask, _ALL), narrow)
+
+    @property
+    def widest(self) -> str:
+        """The expression that finds all documents to rank."""
+        return self.narrow or self.alone or self.several
+
+    @property
+    def params(self) -> dict[str, str]:
+        return {name: text for name, text in self._asdict().items() if text is not None}
+
+    def ranking(self, among: str, then: str, *, shortlisted: bool) -> str:
+        """Return the query for the best documents that pass the filter: from a shortlist, or from all."""
+        tables = []
+        if self.narrow is not None:
+            tables.append(
+                "narrow AS MATERIALIZED (SELECT rowid AS id FROM documents_fts WHERE documents_fts MATCH :narrow)"
+            )
+            among += " AND +documents_fts.rowid IN (SELECT id FROM narrow)"
+        scored = (
+            f"SELECT documents_fts.rowid AS id, {_SCORE} AS score FROM documents_fts"
+            f" WHERE documents_fts MATCH :several{among}"
+        )
+        if self.alone is not None:
+            tables.append(f"several AS MATERIALIZED ({scored})")
+            alone = scored.replace(":several", ":alone", 1)
+            scored = (
+                "SELECT id, score FROM (SELECT id, score FROM several UNION ALL"
+                f" {alone} AND +documents_fts.rowid NOT IN (SELECT id FROM several))"
+            )
+        start = f"WITH {', '.join(tables)} " if tables else ""
+        best_first = "ORDER BY 2, 1 DESC LIMIT"
+        if shortlisted:
+            # CROSS JOIN keeps this order: rows are checked from the best on, and no further than needed.
+            return (
+                f"{start}SELECT best.id, best.score FROM ({scored} {best_first} :shortlist) AS best"
+                f" CROSS JOIN documents d ON d.id = best.id WHERE 1 = 1{then} LIMIT :limit"
+            )
+        if then:
+            # Here too: the index finds, the rows only narrow.
+            scored = f"SELECT found.id, found.score FROM ({scored}) AS found CROSS JOIN documents d ON d.id = found.id"
+            return f"{start}{scored} WHERE 1 = 1{then} {best_first} :limit"
+        return f"{start}{scored} {best_first} :limit"
+
+
+def _narrowed(found: str, ask: Ask, wanted: DocumentFilter) -> str:
+    """Return an expression without the excluded terms, narrowed by labels and people as far as a word index can.
+
+    The author of a document is one of its participants.
+    """
+    found = " AND ".join([f"({found})", *_columns(wanted)])
     return f"({found}) NOT ({_any(ask.excluded)})" if ask.excluded else found
-
-
-def _gate_expression(gate: Gate) -> str:
-    return (" AND " if gate.needs_all else " OR ").join(map(_quoted, gate.terms))
-
-
-def _second_mention(ask: Ask) -> str | None:
-    """Return the gate if its terms are mentioned twice in the expression, so that their score counts once too often.
-
-    The score of a document is a sum over the mentions, and each costs a look at all documents that contain it. The
-    terms of a gate are rare, so mentioning those twice and subtracting their score is cheaper than all twice.
-    """
-    if ask.gate is None or (ask.gate.needs_all and len(ask.gate.terms) == len(ask.terms)):
-        return None
-    return _gate_expression(ask.gate)
 
 
 def _columns(wanted: DocumentFilter) -> list[str]:
@@ -420,41 +415,16 @@ def _only_by_index(wanted: DocumentFilter) -> DocumentFilter:
     return DocumentFilter(project_id=wanted.project_id, since=wanted.since, path=wanted.path)
 
 
-def _ranking(among: str, then: str, *, shortlisted: bool, is_gated: bool) -> str:
-    """Return the query for the best documents that pass the filter: from a shortlist, or from all."""
-    scored = (
-        f"SELECT documents_fts.rowid AS id, {_SCORE} AS score FROM documents_fts"
-        f" WHERE documents_fts MATCH :expression{among}"
-    )
-    gated = ""
-    if is_gated:
-        # Materialized: otherwise each row of one would be looked up in the index for the other.
-        gate = (
-            f"SELECT rowid AS id, {_SCORE} AS score FROM documents_fts"
-            " WHERE documents_fts MATCH :gate AND +rowid IN (SELECT id FROM whole)"
-        )
-        gated = f"WITH whole AS MATERIALIZED ({scored}), gate AS MATERIALIZED ({gate}) "
-        scored = "SELECT whole.id AS id, whole.score - gate.score AS score FROM whole JOIN gate ON gate.id = whole.id"
-    best_first = "ORDER BY 2, 1 DESC LIMIT"
-    if shortlisted:
-        # CROSS JOIN keeps this order: rows are checked from the best on, and no further than needed.
-        return (
-            f"{gated}SELECT best.id, best.score FROM ({scored} {best_first} :shortlist) AS best"
-            f" CROSS JOIN documents d ON d.id = best.id WHERE 1 = 1{then} LIMIT :limit"
-        )
-    if then:
-        # Here too: the index finds, the rows only narrow.
-        scored = f"SELECT found.id, found.score FROM ({scored}) AS found CROSS JOIN documents d ON d.id = found.id"
-        return f"{gated}{scored} WHERE 1 = 1{then} {best_first} :limit"
-    return f"{gated}{scored} {best_first} :limit"
-
-
 def _best_then_newest(row: Row) -> tuple[float, int]:
     return row[1], -row[0]
 
 
 def _any(terms: Iterable[Term]) -> str:
     return " OR ".join(map(_quoted, terms))
+
+
+def _all(terms: Iterable[Term]) -> str:
+    return " AND ".join(map(_quoted, terms))
 
 
 def _quoted(term: Term) -> str:
@@ -471,32 +441,16 @@ def _phrases(terms: Iterable[Term]) -> Iterator[tuple[str, bool]]:
             yield " ".join(pairs_of(part)) if is_run and len(part) > 1 else part, is_run and len(part) == 1
 
 
-def mark_phrases(
+def _marked(
     content: str, tokens: Sequence[tuple[int, int, str]], phrases: Sequence[tuple[tuple[str, ...], bool]]
 ) -> str | None:
     """Return a text with marked phrases, None without any; `tokens` are its words with their places in bytes."""
-    words = [token for _, _, token in tokens]
-    single = {phrase[0] for phrase, is_beginning in phrases if len(phrase) == 1 and not is_beginning}
-    found = [(at, at + 1) for at, word in enumerate(words) if word in single]
-    for phrase, is_beginning in phrases:
-        if is_beginning and phrase:
-            found += ((at, at + 1) for at, word in enumerate(words) if word.startswith(phrase[0]))
-        elif len(phrase) > 1:
-            ends = ((at, at + len(phrase)) for at, word in enumerate(words) if word == phrase[0])
-            found += ((at, end) for at, end in ends if tuple(words[at:end]) == phrase)
-    spans: list[tuple[int, int]] = []
-    for at, end in sorted(found):
-        if spans and at < spans[-1][1]:
-            # Phrases that overlap are marked as one.
-            spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
-        else:
-            spans.append((at, end))
     data, pieces, done = content.encode(), [], 0
-    for at, end in spans:
+    for at, end in phrase_places([token for _, _, token in tokens], phrases):
         start, stop = tokens[at][0], tokens[end - 1][1]
         pieces += [data[done:start], _OPENED, data[start:stop], _CLOSED]
         done = stop
-    return b"".join([*pieces, data[done:]]).decode() if spans else None
+    return b"".join([*pieces, data[done:]]).decode() if pieces else None
 
 
 def _string(text: str) -> str:

@@ -3,11 +3,14 @@
 The indexes store word stems, and one of them cannot list its words, so the words are kept here: folded, of 4 to 40
 letters. A word is added in the transaction of its document. When a document changes or is deleted, the words that it
 loses are removed unless an index still contains them, so that a deleted text leaves no word behind.
+
+Also tells how common words are: from samples of SQLite's word index, or from PostgreSQL's statistics.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from tidelore.core.words import plain_words
 from tidelore.store.database.port import Database, Transaction
@@ -84,3 +87,66 @@ _COMMON = (
 def common_shares(database: Database, words: Sequence[str]) -> dict[int, float]:
     """Return the share of documents that contain a word, by its place from 1 on; only of common ones (PostgreSQL)."""
     return dict(database.read(_COMMON, {"words": database.texts(words)}))
+
+
+_SAMPLE = 150
+_BEYOND_DOUBT = 2
+"""If an estimate exceeds the counting limit by this factor, do not count."""
+
+
+class _Span(NamedTuple):
+    """The range of document ids; it has hardly any unused ids."""
+
+    first: int
+    last: int
+
+    @property
+    def size(self) -> int:
+        return self.last - self.first + 1
+
+
+class _Stretch(NamedTuple):
+    """The number of matching documents found from one end of the ids, and the last one at `end`."""
+
+    documents: int
+    end: int
+
+
+def count_matches(database: Database, expression: str, most: int) -> int:
+    """Return how many documents match an expression (SQLite): exact below `most`, an estimate above."""
+    sample = min(_SAMPLE, most)
+    oldest = _stretch(database, expression, sample, "ASC")
+    if oldest.documents < sample:
+        return oldest.documents
+    newest = _stretch(database, expression, sample, "DESC")
+    ids = id_span(database)
+    # Extrapolate from the end where it is rarer: a word may be frequent at one end of the copy and rare at the other.
+    widest = max(oldest.end - ids.first + 1, ids.last - newest.end + 1)
+    about = sample * ids.size // widest
+    counted = most if about >= _BEYOND_DOUBT * most else matches(database, expression, most)
+    return counted if counted < most else max(about, most)
+
+
+def matches(database: Database, expression: str, most: int) -> int:
+    """Return how many documents match an expression (SQLite), at most so many."""
+    rows = database.read(
+        "SELECT COUNT(*) FROM (SELECT 1 FROM documents_fts WHERE documents_fts MATCH :expression LIMIT :most)",
+        {"expression": expression, "most": most},
+    )
+    return int(rows[0][0])
+
+
+def id_span(database: Database) -> _Span:
+    """Return the smallest and the largest document id."""
+    # Two subqueries, because SQLite computes both in one query only by reading everything.
+    rows = database.read("SELECT (SELECT MIN(id) FROM documents), (SELECT MAX(id) FROM documents)")
+    return _Span(*(bound or 0 for bound in rows[0]))
+
+
+def _stretch(database: Database, expression: str, most: int, direction: str) -> _Stretch:
+    rows = database.read(
+        "SELECT COUNT(*), CASE :direction WHEN 'ASC' THEN MAX(id) ELSE MIN(id) END FROM (SELECT rowid AS id"
+        f" FROM documents_fts WHERE documents_fts MATCH :expression ORDER BY rowid {direction} LIMIT :most)",
+        {"expression": expression, "most": most, "direction": direction},
+    )
+    return _Stretch(*rows[0])
