@@ -301,7 +301,7 @@ def assert_everything_happened(chaos: Chaos) -> None:
     assert answered[202], answered
     assert not set(answered) - {202, 0, 503}, answered
     assert chaos.post.rows("SELECT COUNT(*) FROM hook_deliveries")[0][0], "webhooks were received"
-    times = [json.loads(line)["time"] for line in log.splitlines()]
+    times = [json.loads(line)["at"] for line in log.splitlines()]
     assert any(is_wrong(text) for text in times), "a worker's clock was moved"
 
 

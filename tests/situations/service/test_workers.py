@@ -182,7 +182,11 @@ def test_workers_that_come_and_go_answer_each_command_once_and_keep_the_copy_tru
         crowd[0].communicate(timeout=30)
         crowd = [crowd[1], placed.spawn("worker", "--concurrency", "4")]
     # A process that has just been started is ended by a signal without a word.
-    wait_until(lambda: {worker.pid for worker in crowd} <= registered(placed), crowd[1])
+    pids = {worker.pid for worker in crowd}
+    wait_until(lambda: pids <= registered(placed), crowd[1])
+    # What the one that was killed last had held is taken over at the next look.
+    held = "SELECT holder_pid FROM leases WHERE name LIKE 'sync%' AND holder_pid IS NOT NULL"
+    wait_until(lambda: {pid for (pid,) in placed.rows(held)} <= pids, crowd[1])
     for worker in crowd:
         code, _, err, _ = end(worker)
         assert code == 0, err
