@@ -165,3 +165,23 @@ def test_a_read_only_role_is_reported_when_writing(
         with psycopg.connect(postgres_address, autocommit=True) as owner:
             owner.execute(f"DROP OWNED BY {role}")
             owner.execute(f"DROP ROLE {role}")
+
+
+def test_a_server_that_became_read_only_counts_as_unreachable_and_is_connected_to_again(
+    beach: Database, postgres_server: PostgresServer, postgres_address: str
+) -> None:
+    name = postgres_server.name_of(postgres_address)
+    with psycopg.connect(postgres_address, autocommit=True) as administrator:
+        administrator.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        assert postgres_server.cut(postgres_address) == 2
+    with pytest.raises(DatabaseUnreachable, match="read-only"):
+        add(beach, 1)
+    assert beach.read(COUNT) == [(0,)], "it can be read"
+    with psycopg.connect(postgres_address, autocommit=True) as administrator:
+        administrator.execute("SET default_transaction_read_only = off")
+        administrator.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+    # The session that was opened before is still read-only, so it must be another one that writes.
+    with pytest.raises(DatabaseUnreachable, match="read-only"):
+        add(beach, 2)
+    add(beach, 3)
+    assert beach.read(COUNT) == [(1,)]

@@ -198,8 +198,8 @@ WORKING = (
         name="worker-keeps-the-jobs-of-old-settings",
         invariant=WORKERS,
         file="app/workers/running.py",
-        before="            self._app = replace(new, grants=self._app.grants, insists=True)\n",
-        after="            replace(new, grants=self._app.grants, insists=True)\n",
+        before="            self._app = replace(new, clock=old.clock,",
+        after="            replace(new, clock=old.clock,",
         test="tests/situations/service/test_workers.py"
         "::test_a_worker_syncs_a_project_that_is_added_to_its_configuration",
         why="A worker would say that it reloaded its settings and go on with the old ones.",
@@ -221,6 +221,34 @@ WORKING = (
         after="        if limit is not None and done < 0:\n",
         test=BATCHES,
         why="The worker that generates a large backlog would keep it from all others until it is done or killed.",
+    ),
+    Mutant(
+        name="wall-clock-of-each-machine",
+        invariant=WORKERS,
+        file="core/clock.py",
+        before="        if self._anchor is None:\n            return self._clock.now_ms()\n        told",
+        after="        if self._anchor is None or True:\n            return self._clock.now_ms()\n        told",
+        test="tests/unit/core/test_clock.py::test_a_wall_clock_that_is_moved_does_not_move_the_shared_clock",
+        why="A machine whose clock is an hour ahead would take over the leases of all others.",
+    ),
+    Mutant(
+        name="server-without-its-role-kept",
+        invariant=WORKERS,
+        file="store/database/postgres.py",
+        before="            self._is_demoted = False\n            self._connection.close()\n",
+        after="            self._is_demoted = False\n",
+        test="tests/contract/test_postgres_connection.py"
+        "::test_a_server_that_became_read_only_counts_as_unreachable_and_is_connected_to_again",
+        why="After a failover every worker would go on asking the server that is not the primary any more.",
+    ),
+    Mutant(
+        name="connection-for-two-users",
+        invariant=WORKERS,
+        file="store/database/postgres.py",
+        before="                del self._connection\n",
+        after="                pass\n",
+        test="tests/contract/test_kept_connections.py::test_a_handle_is_of_no_use_after_its_connection_was_given_back",
+        why="Two scopes would write in one transaction.",
     ),
 )
 

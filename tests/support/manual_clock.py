@@ -24,6 +24,10 @@ class ManualClock:
         self._now_ms += seconds * 1000
         self._monotonic += seconds
 
+    def set_wall(self, now_ms: int) -> None:
+        """Move the wall clock alone, as an administrator does."""
+        self._now_ms = float(now_ms)
+
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.advance(max(seconds, 0.0))

@@ -6,7 +6,7 @@ Opens the configured hosts and the store, and runs the stages of the command wit
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from tidelore.sync.surgical_preflight import ChosenItem, RequestedItem, SurgicalFlags
 
 
+FEW_PROJECTS = 50
+"""Of up to so many configured projects only their own rows are read: a worker syncs one of very many at a time."""
 REFRESH_WAIT_SECONDS = 10.0
 """How long the refresh of a topic waits for another process that is writing."""
 
@@ -271,7 +273,7 @@ async def _find_targets(
     )
 
     check_configured(app.config)
-    known = _known_projects(app)
+    known = _known_projects(app, None if project else _names(app))
     one = choose_known(app.config, known, project) if project else None
     hosts = hosts_of(app.config, one)
     wiring = app.wiring(on_request)
@@ -282,11 +284,21 @@ async def _find_targets(
     return build_targets(sources, chosen, resources)
 
 
-def _known_projects(app: App) -> list[ProjectRow]:
-    """Return the stored projects. Does not create the database, because the command may still be refused."""
+def _names(app: App) -> list[str] | None:
+    """Return the configured names of all projects if they are few; None if they are many, or also listed by groups."""
+    hosts = forge_hosts(app.config)
+    names = [name for host in hosts for name in host.projects]
+    return None if len(names) > FEW_PROJECTS or any(host.groups for host in hosts) else names
+
+
+def _known_projects(app: App, names: Collection[str] | None = None) -> list[ProjectRow]:
+    """Return the stored projects, or those with these configured names.
+
+    Does not create the database, because the command may still be refused.
+    """
     try:
         with app.store() as database:
-            return list_projects(database)
+            return list_projects(database, names)
     except NotFound:
         return []
 

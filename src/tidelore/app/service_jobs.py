@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -115,6 +115,8 @@ class Syncing:
         self._app = replace(app, patience_seconds=PATIENCE_SECONDS)
         self._jobs = jobs
         self._rounds = SyncRounds()
+        # No longer than the shortest interval, so that a long first sync does not delay the others.
+        self._slice_seconds = max(min((job.interval for job in jobs.values()), default=0.0), SHORTEST_SLICE_SECONDS)
 
     @property
     def specs(self) -> list[JobSpec]:
@@ -162,14 +164,13 @@ class Syncing:
         jobs = {name: self._jobs[name] for name in names}
         config, lease = self._parts(list(jobs.values()))
         app = replace(self._app, config=config)
-        # No longer than the shortest interval, so that a long first sync does not delay the others.
-        seconds = max(min(job.interval for job in self._jobs.values()), SHORTEST_SLICE_SECONDS)
+        rounds = self._rounds_of(names)
         waiting = self._announced(list(jobs.values()))
         request = MirrorRequest(
             RESOURCES,
             documents=lease == LEASE,
-            seconds=seconds,
-            turns=self._rounds.turns,
+            seconds=self._slice_seconds,
+            turns=rounds.turns,
             announced={key: dict(one.silent) for key, one in waiting.items()} or None,
             lease=lease,
         )
@@ -178,7 +179,11 @@ class Syncing:
         report = await mirror(app, request, SYNC_COMMAND, feedback=options)
         if waiting:
             mark_announced(app, list(waiting.values()), report)
-        return self._results(jobs, report, feedback)
+        return self._results(jobs, report, feedback, rounds.take(report))
+
+    def _rounds_of(self, names: Sequence[str]) -> SyncRounds:  # noqa: ARG002 - for workers
+        """Return what was read of these jobs in earlier runs."""
+        return self._rounds
 
     def _parts(self, jobs: Sequence[SyncJob]) -> tuple[Config, str]:
         """Return the configuration of these jobs, and the lease that they need."""
@@ -191,9 +196,12 @@ class Syncing:
         return {}
 
     def _results(
-        self, jobs: Mapping[str, SyncJob], report: RunReport, feedback: Mapping[int, RepoReport]
+        self,
+        jobs: Mapping[str, SyncJob],
+        report: RunReport,
+        feedback: Mapping[int, RepoReport],
+        behind: Collection[tuple[str, str]],
     ) -> dict[str, JobResult]:
-        behind = self._rounds.take(report)
         stretched = stretched_interval(self._app)
         written = report.documents is not None and report.documents.regenerated
         asked = dict(report.asked)
@@ -215,7 +223,7 @@ class Syncing:
                 budget=report.budgets.get(job.host.name),
                 again=any(scope.is_left for scope in scopes),
                 # What was read only in part is not up to date.
-                fresh=behind.isdisjoint(scope.key[:2] for scope in scopes) and error is None,
+                fresh=not any(scope.key[:2] in behind for scope in scopes) and error is None,
                 stretched_seconds=stretched(job.host.name, [scope.home for scope in scopes]),
             )
         for name, job in jobs.items():

@@ -253,8 +253,9 @@ async def own_logins(database: Database, sources: Mapping[str, ProjectSource]) -
     from tidelore.store.mirror.projects import list_projects
     from tidelore.store.work.action_tokens import unobserved
 
-    homes = {project.id: project.source for project in list_projects(database)}
-    waiting = {homes.get(token.project_id) for token in unobserved(database)}
+    tokens = unobserved(database)
+    homes = {project.id: project.source for project in list_projects(database)} if tokens else {}
+    waiting = {homes.get(token.project_id) for token in tokens}
     logins: dict[str, str | TideloreError | None] = {}
     for name, source in sources.items():
         if name in waiting and source.closed is None:

@@ -11,9 +11,11 @@ from tests.databases.postgres_server import PostgresServer
 from tests.situations.service.station import LAB, Program, Station, end, wait_until
 from tests.situations.service.test_postgres import assert_sound, has_arrived, live, log_of, settle, write
 from tests.situations.service.test_sources import catch_up
+from tests.support.fork_server import CLOCK, OFFSET
 
 from tidelore.app.workers import scopes
 from tidelore.app.workers.running import WorkRequest, work
+from tidelore.core.clock import SystemClock
 from tidelore.documents import generation
 from tidelore.service.control import Control
 
@@ -144,6 +146,32 @@ def test_the_scope_of_a_killed_worker_is_taken_over(forges: Station) -> None:
     assert forges.rows(held) == []
 
 
+def test_a_worker_whose_clock_is_moved_neither_takes_leases_nor_postpones_scopes(placed: Station) -> None:
+    clock = placed.folder / "clock"
+    clock.write_bytes(OFFSET.pack(6 * 3600))
+    other = placed.spawn("worker", "--concurrency", "2")
+    wait_until(lambda: has_arrived(placed, 0), other)
+    wrong = placed.spawn("worker", "--concurrency", "2", environ={CLOCK: str(clock)})
+    wait_until(lambda: registered(placed) == {other.pid, wrong.pid}, wrong)
+    live(placed, 1)
+    wait_until(lambda: has_arrived(placed, 1), wrong)
+    assert end(other)[0] == 0
+    # From six hours ahead to six hours behind: what only it does now goes on.
+    clock.write_bytes(OFFSET.pack(-6 * 3600))
+    live(placed, 2)
+    wait_until(lambda: has_arrived(placed, 2), wrong)
+    frequent = [row for row in placed.jobs().values() if row.name != "ledger"]
+    times = [at for row in frequent for at in (row.due_at, row.succeeded_at) if at is not None]
+    times += [beat for (beat,) in placed.rows("SELECT heartbeat_at FROM leases WHERE heartbeat_at > 0")]
+    now = SystemClock().now_ms()
+    assert all(abs(at - now) < 3_600_000 for at in times), times
+    assert end(wrong)[0] == 0
+    log = log_of(placed).read_text()
+    assert "took over" not in log
+    assert "Traceback" not in log
+    assert_sound(placed, 2)
+
+
 @pytest.mark.deep
 def test_workers_that_come_and_go_answer_each_command_once_and_keep_the_copy_true(placed: Station) -> None:
     crowd: list[Program] = [placed.spawn("worker", "--concurrency", "4") for _ in range(2)]
@@ -154,7 +182,11 @@ def test_workers_that_come_and_go_answer_each_command_once_and_keep_the_copy_tru
         crowd[0].communicate(timeout=30)
         crowd = [crowd[1], placed.spawn("worker", "--concurrency", "4")]
     # A process that has just been started is ended by a signal without a word.
-    wait_until(lambda: {worker.pid for worker in crowd} <= registered(placed), crowd[1])
+    pids = {worker.pid for worker in crowd}
+    wait_until(lambda: pids <= registered(placed), crowd[1])
+    # What the one that was killed last had held is taken over at the next look.
+    held = "SELECT holder_pid FROM leases WHERE name LIKE 'sync%' AND holder_pid IS NOT NULL"
+    wait_until(lambda: {pid for (pid,) in placed.rows(held)} <= pids, crowd[1])
     for worker in crowd:
         code, _, err, _ = end(worker)
         assert code == 0, err

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.support.manual_clock import ManualClock
 
-from tidelore.core.clock import SystemClock, describe_age, format_instant, parse_instant
+from tidelore.core.clock import SharedClock, SystemClock, describe_age, format_instant, parse_instant
 
 
 @pytest.mark.parametrize(
@@ -113,3 +113,30 @@ def test_the_system_clock_moves_forward() -> None:
     asyncio.run(clock.sleep(0.01))
     assert clock.monotonic() - first >= 0.01
     assert clock.now_ms() > 1_700_000_000_000
+
+
+def test_a_wall_clock_that_is_moved_does_not_move_the_shared_clock() -> None:
+    machine = ManualClock()
+    clock = SharedClock(machine)
+    assert clock.now_ms() == machine.now_ms(), "before it was set"
+    clock.set(lambda: 5_000_000)
+    machine.set_wall(machine.now_ms() + 3_600_000)
+    assert clock.now_ms() == 5_000_000
+    machine.advance(20)
+    assert clock.now_ms() == 5_020_000
+    assert clock.is_due
+
+
+def test_an_answer_that_took_long_does_not_set_the_shared_clock() -> None:
+    machine = ManualClock()
+    clock = SharedClock(machine)
+    clock.set(lambda: 5_000_000)
+
+    def frozen() -> int:
+        machine.advance(600)
+        return 5_000_001
+
+    clock.set(frozen)
+    assert clock.now_ms() == 5_600_000
+    clock.set(lambda: None)
+    assert clock.now_ms() == 5_600_000, "a database without a server has no time"

@@ -15,7 +15,7 @@ from tidelore.app.feedback_jobs import feedback_jobs, sync_name
 from tidelore.app.hooks.jobs import LOOK_SECONDS, REST_SECONDS, hooked_hosts, job_name, look_for_waiting
 from tidelore.app.service_jobs import DOCUMENTS, Syncing, SyncJob, account_jobs, copy_jobs, usual_interval
 from tidelore.core.config import all_hosts, forge_hosts
-from tidelore.service.jobs import Job, JobResult
+from tidelore.service.jobs import Job, JobResult, SyncRounds
 from tidelore.service.schedule import JobSpec, bound_of
 from tidelore.sources.registry import only_projects
 from tidelore.store.mirror.documents import due_sources
@@ -47,6 +47,12 @@ class _ProjectSyncing(Syncing):
     def __init__(self, app: App, jobs: Mapping[str, SyncJob]) -> None:
         super().__init__(app, jobs)
         self._hooked = {host.name for host in hooked_hosts(app)}
+        self._rounds_by_project: dict[str, SyncRounds] = {}
+
+    def _rounds_of(self, names: Sequence[str]) -> SyncRounds:
+        # One for each project: with one for all, the end of each turn would cost time for every project.
+        (name,) = names
+        return self._rounds_by_project.setdefault(name, SyncRounds())
 
     def _parts(self, jobs: Sequence[SyncJob]) -> tuple[Config, str]:
         (job,) = jobs

@@ -6,7 +6,7 @@ another one: `check_identity` refuses that one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -154,9 +154,12 @@ def was_renamed(database: Database, project_id: int, table: str) -> bool:
     return any(home and item and not item.startswith(f"{home}/") for home, item in rows)
 
 
-def list_projects(database: Database) -> list[ProjectRow]:
-    """Return every project."""
-    return [ProjectRow(*row) for row in database.read(f"SELECT {_FIELDS} FROM projects ORDER BY source, path")]
+def list_projects(database: Database, configured: Collection[str] | None = None) -> list[ProjectRow]:
+    """Return every project, or those with one of these configured names."""
+    where = "" if configured is None else f" WHERE configured {database.among('names')}"
+    params = None if configured is None else {"names": database.texts(configured)}
+    rows = database.read(f"SELECT {_FIELDS} FROM projects{where} ORDER BY source, path, id", params)
+    return [ProjectRow(*row) for row in rows]
 
 
 def find_projects(database: Database, source: str, remote_ids: Iterable[int]) -> list[ProjectRow]:
