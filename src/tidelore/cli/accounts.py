@@ -38,7 +38,7 @@ from tidelore.app.accounts import (
     show_account,
 )
 from tidelore.app.wiring import App
-from tidelore.cli.command import Invocation, LoreCommand, LoreGroup, global_options, invocation_of
+from tidelore.cli.command import Invocation, lore_group
 from tidelore.cli.output.render import Output, instant, plural, when
 from tidelore.cli.output.table import Column, fields, on_terminal, table
 from tidelore.core.clock import SystemClock, describe_age
@@ -46,45 +46,31 @@ from tidelore.core.errors import UserError
 from tidelore.core.references import parse_names
 from tidelore.core.text import one_line
 
-
-@click.group(
-    "accounts",
-    cls=LoreGroup,
-    help="Manage followed Bluesky accounts.",
-    no_args_is_help=True,
-    params=global_options(),
-    example="lore accounts add alice.bsky.social",
+accounts_command = lore_group(
+    "accounts", "Manage followed Bluesky accounts.", example="lore accounts add alice.bsky.social"
 )
-def accounts_command() -> None:
-    pass
 
 
 def _mode_option() -> Callable[[Any], Any]:
     return click.option("--mode", type=click.Choice(MODES), help="How to read them; default: bluesky.mode.")
 
 
-@accounts_command.command(
-    "add", cls=LoreCommand, example="lore accounts add alice.bsky.social", answer=FollowedAccounts
-)
+@accounts_command.command("add", example="lore accounts add alice.bsky.social", answer=FollowedAccounts)
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @_mode_option()
-@click.pass_context
-def add_command(ctx: click.Context, names: tuple[str, ...], mode: ReadingMode | None) -> Output:
+def add_command(invocation: Invocation, names: tuple[str, ...], mode: ReadingMode | None) -> Output:
     """Follow Bluesky accounts.
 
     NAME is a handle, a DID or the URL of a profile. The URL of a list or starter pack follows its members. Exits with
     7 if some names could not be resolved; the others are followed.
     """
-    return _follow(invocation_of(ctx), lambda app: add_accounts(app, names, mode))
+    return _follow(invocation, lambda app: add_accounts(app, names, mode))
 
 
-@accounts_command.command(
-    "import", cls=LoreCommand, example="lore accounts import accounts.txt", answer=FollowedAccounts
-)
+@accounts_command.command("import", example="lore accounts import accounts.txt", answer=FollowedAccounts)
 @click.argument("file")
 @_mode_option()
-@click.pass_context
-def import_command(ctx: click.Context, file: str, mode: ReadingMode | None) -> Output:
+def import_command(invocation: Invocation, file: str, mode: ReadingMode | None) -> Output:
     """Follow the Bluesky accounts listed in FILE.
 
     FILE holds one or more names per line; # starts a comment. Use - for stdin. Exits with 7 if some names could not
@@ -98,26 +84,22 @@ def import_command(ctx: click.Context, file: str, mode: ReadingMode | None) -> O
     if not names.targets:
         odd = "".join(f"; line {names.lines[word]}: {error.message}" for word, error in names.refused.items())
         raise UserError(f"{file} contains no account names{odd[:1000]}", fix="write one handle per line")
-    return _follow(invocation_of(ctx), lambda app: import_accounts(app, names, mode))
+    return _follow(invocation, lambda app: import_accounts(app, names, mode))
 
 
-@accounts_command.command(
-    "follows", cls=LoreCommand, example="lore accounts follows alice.bsky.social", answer=FollowedAccounts
-)
+@accounts_command.command("follows", example="lore accounts follows alice.bsky.social", answer=FollowedAccounts)
 @click.argument("name")
 @_mode_option()
-@click.pass_context
-def follows_command(ctx: click.Context, name: str, mode: ReadingMode | None) -> Output:
+def follows_command(invocation: Invocation, name: str, mode: ReadingMode | None) -> Output:
     """Follow every account that NAME follows on Bluesky."""
-    return _follow(invocation_of(ctx), lambda app: copy_follows(app, name, mode))
+    return _follow(invocation, lambda app: copy_follows(app, name, mode))
 
 
-@accounts_command.command("list", cls=LoreCommand, example="lore accounts list --state paused", answer=AccountList)
+@accounts_command.command("list", example="lore accounts list --state paused", answer=AccountList)
 @click.option("--state", type=click.Choice(STATES), help="Only accounts in this state.")
-@click.pass_context
-def list_command(ctx: click.Context, state: str | None) -> Output:
+def list_command(invocation: Invocation, state: str | None) -> Output:
     """List followed accounts with their state and next poll."""
-    found = list_accounts(invocation_of(ctx).app(), state)
+    found = list_accounts(invocation.app(), state)
     lines = _account_table(found.items) if found.items else [_nothing_listed(state, found)]
     if found.states:
         lines.append(", ".join(f"{found.states[name]:,} {name}" for name in STATES if name in found.states))
@@ -126,86 +108,73 @@ def list_command(ctx: click.Context, state: str | None) -> Output:
     return Output(found, lines)
 
 
-@accounts_command.command("show", cls=LoreCommand, example="lore accounts show alice.bsky.social", answer=ShownAccount)
+@accounts_command.command("show", example="lore accounts show alice.bsky.social", answer=ShownAccount)
 @click.argument("name")
-@click.pass_context
-def show_command(ctx: click.Context, name: str) -> Output:
+def show_command(invocation: Invocation, name: str) -> Output:
     """Show one account and its problems."""
-    found = show_account(invocation_of(ctx).app(), name)
+    found = show_account(invocation.app(), name)
     return Output(found, _account_lines(found))
 
 
 @accounts_command.command(
     "pause",
-    cls=LoreCommand,
     example="lore accounts pause alice.bsky.social --reason 'too noisy'",
     answer=PausedAccounts,
 )
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.option("--reason", metavar="TEXT", help="Reason, shown by `list` and `show`.")
-@click.pass_context
-def pause_command(ctx: click.Context, names: tuple[str, ...], reason: str | None) -> Output:
+def pause_command(invocation: Invocation, names: tuple[str, ...], reason: str | None) -> Output:
     """Stop polling accounts until they are resumed.
 
     Stored posts are kept.
     """
-    found = pause_accounts(invocation_of(ctx).app(), names, reason)
+    found = pause_accounts(invocation.app(), names, reason)
     return Output(found, _changed_lines(found, "paused"))
 
 
-@accounts_command.command(
-    "resume", cls=LoreCommand, example="lore accounts resume alice.bsky.social", answer=ResumedAccounts
-)
+@accounts_command.command("resume", example="lore accounts resume alice.bsky.social", answer=ResumedAccounts)
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@click.pass_context
-def resume_command(ctx: click.Context, names: tuple[str, ...]) -> Output:
+def resume_command(invocation: Invocation, names: tuple[str, ...]) -> Output:
     """Resume polling paused accounts.
 
     Polling continues where it stopped.
     """
-    found = resume_accounts(invocation_of(ctx).app(), names)
+    found = resume_accounts(invocation.app(), names)
     return Output(found, _changed_lines(found, "resumed"))
 
 
-@accounts_command.command(
-    "remove", cls=LoreCommand, example="lore accounts remove alice.bsky.social", answer=RemovedAccounts
-)
+@accounts_command.command("remove", example="lore accounts remove alice.bsky.social", answer=RemovedAccounts)
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.option("--force", is_flag=True, help="Take over the lock from another process.")
-@click.pass_context
-def remove_command(ctx: click.Context, names: tuple[str, ...], force: bool) -> Output:  # noqa: FBT001
+def remove_command(invocation: Invocation, names: tuple[str, ...], force: bool) -> Output:  # noqa: FBT001
     """Stop following accounts.
 
     Deletes their reading positions and keeps their posts.
     """
-    found = remove_accounts(invocation_of(ctx).app(), names, force=force)
+    found = remove_accounts(invocation.app(), names, force=force)
     return Output(found, _changed_lines(found, "removed"))
 
 
-@accounts_command.command(
-    "reset", cls=LoreCommand, example="lore accounts reset alice.bsky.social", answer=ResetAccounts
-)
+@accounts_command.command("reset", example="lore accounts reset alice.bsky.social", answer=ResetAccounts)
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.option("--force", is_flag=True, help="Take over the lock from another process.")
-@click.pass_context
-def reset_command(ctx: click.Context, names: tuple[str, ...], force: bool) -> Output:  # noqa: FBT001
+def reset_command(invocation: Invocation, names: tuple[str, ...], force: bool) -> Output:  # noqa: FBT001
     """Reset the reading positions of accounts.
 
     The next poll reads each one like a new account. Stored posts are kept.
     """
-    found = reset_accounts(invocation_of(ctx).app(), names, force=force)
+    found = reset_accounts(invocation.app(), names, force=force)
     return Output(found, _changed_lines(found, "reset"))
 
 
-@accounts_command.command("refresh", cls=LoreCommand, example="lore accounts refresh", answer=RefreshedAccounts)
+@accounts_command.command("refresh", example="lore accounts refresh", answer=RefreshedAccounts)
 @click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.pass_context
-def refresh_command(ctx: click.Context, names: tuple[str, ...]) -> Output:
+def refresh_command(invocation: Invocation, names: tuple[str, ...]) -> Output:
     """Update the handles of accounts.
 
     Without NAME, updates all accounts. Accounts are identified by DID, so a renamed account keeps its history.
     """
-    found = refresh_handles(invocation_of(ctx).app(), names)
+    found = refresh_handles(invocation.app(), names)
     lines = [f"{one.before} was renamed to {one.after}" for one in found.renamed]
     lines.append(f"{plural(found.accounts, 'account')} checked, {len(found.renamed):,} renamed")
     return Output(found, lines)

@@ -19,7 +19,7 @@ from tidelore.app.listing import (
     file_history,
     trending_links,
 )
-from tidelore.cli.command import LoreCommand, invocation_of
+from tidelore.cli.command import Invocation, lore_command
 from tidelore.cli.output.render import Output, ago, choose_fields, only_fields, plural, when
 from tidelore.cli.output.table import Column, line_columns, table
 from tidelore.core.text import one_line, shorten
@@ -42,9 +42,7 @@ _THREADS = (
 )
 
 
-@click.command(
-    "file-history", cls=LoreCommand, example="lore file-history src/auth/login.ts --discussions", answer=FileStory
-)
+@lore_command("file-history", example="lore file-history src/auth/login.ts --discussions", answer=FileStory)
 @click.argument("path", metavar="PATH")
 @click.option("--discussions", is_flag=True, help="Include review discussions on its lines.")
 @click.option("--merged", is_flag=True, help="Only merged merge requests.")
@@ -53,14 +51,12 @@ _THREADS = (
 @click.option("-p", "--project", metavar="PATH", help="Project (path or unambiguous ending).")
 @click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
-@click.pass_context
-def file_history_command(ctx: click.Context, /, **wanted: Any) -> Output:
+def file_history_command(invocation: Invocation, /, **wanted: Any) -> Output:
     """List merge requests that changed a file, newest first.
 
     PATH is relative to the root of the repository, or an unambiguous ending such as 'auth/login.ts'. Renames are
     followed in both directions.
     """
-    invocation = invocation_of(ctx)
     invocation.choices.robot |= wanted.pop("as_json")
     chosen = choose_fields(wanted.pop("fields"), FileChange)
     request = FileRequest(follow=not wanted.pop("alone"), **wanted)
@@ -111,20 +107,18 @@ _STEP = "  "
 _SHOWN_SHARERS = 5
 
 
-@click.command("trending", cls=LoreCommand, example="lore trending --hours 48", answer=TrendingLinks)
+@lore_command("trending", example="lore trending --hours 48", answer=TrendingLinks)
 @click.option("--hours", type=click.FloatRange(0.1, 24 * 3660), default=24, help="Time span in hours.")
 @click.option("-n", "--limit", type=click.IntRange(1, 10_000), default=50, help="Number of links to show.")
 @click.option(
     "--min-shares", type=click.IntRange(1), default=1, help="Minimum number of accounts that shared the link."
 )
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
-@click.pass_context
-def trending_command(ctx: click.Context, /, hours: float, limit: int, min_shares: int, *, as_json: bool) -> Output:
+def trending_command(invocation: Invocation, /, hours: float, limit: int, min_shares: int, *, as_json: bool) -> Output:
     """List the most shared links.
 
     Each account counts once per link. Reposts count, deleted posts do not.
     """
-    invocation = invocation_of(ctx)
     invocation.choices.robot |= as_json
     found = trending_links(invocation.app(), hours, limit, min_shares)
     return Output(found, () if invocation.choices.robot else _link_lines(found.items, hours))

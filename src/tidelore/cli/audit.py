@@ -22,20 +22,19 @@ from tidelore.app.auditing import (
     scrub,
 )
 from tidelore.app.reports import MirrorRun
-from tidelore.cli.command import LoreCommand, invocation_of
+from tidelore.cli.command import Invocation, lore_command
 from tidelore.cli.output.render import Output, ago, instant, plural
 from tidelore.cli.output.runs import progress, scrub_lines
 from tidelore.cli.output.table import Column, table
 from tidelore.core.errors import UserError
 
 
-@click.command("scrub", cls=LoreCommand, example="lore scrub --budget 50", answer=MirrorRun)
+@lore_command("scrub", example="lore scrub --budget 50", answer=MirrorRun)
 @click.option("--all", "everything", is_flag=True, help="Verify every item and its children once.")
 @click.option("--budget", type=click.IntRange(1), default=10, show_default=True, help="Number of requests to spend.")
 @click.option("-p", "--project", metavar="PATH", help="Only this configured project (path or unambiguous ending).")
 @click.option("--force", is_flag=True, help="Take over the lock from another process.")
-@click.pass_context
-def scrub_command(ctx: click.Context, everything: bool, budget: int, project: str | None, force: bool) -> Output:  # noqa: FBT001
+def scrub_command(invocation: Invocation, everything: bool, budget: int, project: str | None, force: bool) -> Output:  # noqa: FBT001
     """Verify stored items against the server and correct them.
 
     Starts with the least recently verified items. Finds deletions and changes that the incremental lists do not show.
@@ -46,7 +45,7 @@ def scrub_command(ctx: click.Context, everything: bool, budget: int, project: st
     one of them does not need goes to the other. A post is marked as deleted only if the account's own server says that
     it does not exist; an account that cannot be reached keeps its posts.
     """
-    app = invocation_of(ctx).logged_app()
+    app = invocation.logged_app()
     run, error = scrub(app, budget=None if everything else budget, project=project, force=force)
     return Output(run, scrub_lines(run), error)
 
@@ -54,9 +53,7 @@ def scrub_command(ctx: click.Context, everything: bool, budget: int, project: st
 SOURCES = ("gitlab", "github", "bluesky")
 
 
-@click.command(
-    "audit", cls=LoreCommand, example="lore audit gitlab group/project", answer=(Comparison, EventComparison)
-)
+@lore_command("audit", example="lore audit gitlab group/project", answer=(Comparison, EventComparison))
 @click.argument("source")
 @click.argument("project", required=False, metavar="[PROJECT|REPO|ACCOUNT]")
 @click.option("--repair", is_flag=True, help="Correct differences, then compare again.")
@@ -65,8 +62,7 @@ SOURCES = ("gitlab", "github", "bluesky")
     "-n", "--limit", type=click.IntRange(0), default=50, show_default=True, help="Number of differences to print."
 )
 @click.option("--shadow", is_flag=True, help="github only: print the comparison of each list.")
-@click.pass_context
-def audit_command(ctx: click.Context, /, source: str, project: str | None, **wanted: Any) -> Output:
+def audit_command(invocation: Invocation, /, source: str, project: str | None, **wanted: Any) -> Output:
     """Check the local copy against the server.
 
     SOURCE is gitlab, github or bluesky; the second argument limits the audit to one project, repository or account.
@@ -75,7 +71,6 @@ def audit_command(ctx: click.Context, /, source: str, project: str | None, **wan
 
     With --repair, corrects differences with a sync and a full verification, then compares again.
     """
-    invocation = invocation_of(ctx)
     app = invocation.logged_app()
     sources = tuple(dict.fromkeys((*SOURCES, *(host.kind for host in app.config.others))))
     if source not in sources:

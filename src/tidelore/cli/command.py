@@ -15,6 +15,7 @@ import click
 
 from tidelore.app.wiring import App, load_settings
 from tidelore.core.clock import SystemClock
+from tidelore.core.config_file import config_path
 
 if TYPE_CHECKING:
     from tidelore.app.reading.refreshing import Freshness
@@ -106,6 +107,18 @@ class Invocation:
         set_up_logging(app.config, verbose=choices.verbose, quiet=choices.quiet or choices.robot)
         return app
 
+    def log_as_service(self, app: App) -> None:
+        """Set up logs for a program that runs until it is stopped; called again with new settings."""
+        from tidelore.cli.output.logs import set_up_logging
+
+        choices = self.choices
+        set_up_logging(app.config, verbose=choices.verbose, quiet=choices.quiet or choices.robot, service=True)
+
+    @property
+    def config_file(self) -> str:
+        """The path of the configuration file."""
+        return config_path(self.choices.config, os.environ)
+
     @property
     def interactive(self) -> bool:
         """Whether progress may be drawn: only on a terminal, not with --quiet or --robot."""
@@ -162,6 +175,17 @@ def lockdown_option(function: Callable[..., Any]) -> Callable[..., Any]:
     )(function)
 
 
+def duration_option(end: str) -> Callable[[Any], Any]:
+    """Return the option of commands that run for a given time."""
+    return click.option(
+        "--for",
+        "seconds",
+        metavar="SECONDS",
+        type=click.FloatRange(min=0.1),
+        help=f"Stop after this time; default: run until {end}.",
+    )
+
+
 def freshness_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of commands that can refresh what they show."""
     wait = click.option("--max-wait", metavar="DURATION", default="10s", help="With --max-age: wait at most this long.")
@@ -193,7 +217,8 @@ def refresh_first(
 class LoreCommand(click.Command):
     """A command with an example in its help that also accepts the global options.
 
-    `answer` is the type of its `data` in robot mode, from which `lore robot-docs` describes its fields.
+    Its function is called with the invocation and the command's own options. `answer` is the type of its `data` in
+    robot mode, from which `lore robot-docs` describes its fields.
     """
 
     def __init__(self, *args: Any, example: str, answer: Any = None, **kwargs: Any) -> None:
@@ -204,6 +229,11 @@ class LoreCommand(click.Command):
         own = {name for parameter in self.params for name in parameter.opts}
         self.params.extend(option for option in global_options() if not own & set(option.opts))
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        assert self.callback is not None, "every command has a function"
+        return ctx.invoke(self.callback, invocation_of(ctx), **ctx.params)
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the example below the options."""
         _write_example(self.example, formatter)
@@ -212,6 +242,8 @@ class LoreCommand(click.Command):
 
 class LoreGroup(click.Group):
     """A group of commands with an example in its help; `answer` as in `LoreCommand` if it can be called itself."""
+
+    command_class = LoreCommand
 
     def __init__(self, *args: Any, example: str, answer: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -222,6 +254,16 @@ class LoreGroup(click.Group):
         """Write the example below the commands."""
         _write_example(self.example, formatter)
         super().format_epilog(ctx, formatter)
+
+
+def lore_command(name: str, **about: Any) -> Callable[[Callable[..., Any]], LoreCommand]:
+    """Make a function a command, with the arguments of `LoreCommand`."""
+    return click.command(name, cls=LoreCommand, **about)
+
+
+def lore_group(name: str, summary: str, *, example: str) -> LoreGroup:
+    """Return a group that only has commands; called without one, it prints its help."""
+    return LoreGroup(name, help=summary, no_args_is_help=True, params=global_options(), example=example)
 
 
 def _write_example(example: str, formatter: click.HelpFormatter) -> None:

@@ -21,7 +21,7 @@ from tidelore.app.reading.counting import (
     PostCount,
     count,
 )
-from tidelore.cli.command import LoreCommand, invocation_of
+from tidelore.cli.command import Invocation, lore_command
 from tidelore.cli.output.render import Output
 from tidelore.core.errors import UserError
 from tidelore.core.references import KINDS, Kind
@@ -32,12 +32,11 @@ _CHILDREN = ("discussions", "notes", "events")
 _SHORT: dict[Kind, str] = {"issue": "Issue", "mr": "MR"}
 
 
-@click.command("count", cls=LoreCommand, example="lore count notes --type mr", answer=Counts)
+@lore_command("count", example="lore count notes --type mr", answer=Counts)
 @click.argument("entity", required=False, type=click.Choice(COUNTED))
 @click.option("--type", "kind", type=click.Choice(KINDS), help="Only what belongs to issues, or to merge requests.")
 @click.option("-p", "--project", metavar="PATH", help="Only this project (path or unambiguous ending).")
-@click.pass_context
-def count_command(ctx: click.Context, entity: str | None, kind: Kind | None, project: str | None) -> Output:
+def count_command(invocation: Invocation, entity: str | None, kind: Kind | None, project: str | None) -> Output:
     """Count issues, merge requests and what belongs to them.
 
     ENTITY is issues, mrs, topics, discussions, notes, events, files or posts. Without it, counts issues and merge
@@ -51,7 +50,7 @@ def count_command(ctx: click.Context, entity: str | None, kind: Kind | None, pro
     if project and entity == "posts":
         raise UserError("--project cannot be used with posts", fix="remove --project")
     entities = [entity] if entity else list(_BY_DEFAULT)
-    counts = count(invocation_of(ctx).app(), entities, kind, project)
+    counts = count(invocation.app(), entities, kind, project)
     return Output(counts, [line for name in entities for line in _lines(name, getattr(counts, name))])
 
 

@@ -19,7 +19,7 @@ from tidelore.app.feedback_tracking import (
     stop_tracking,
     unblock_pull,
 )
-from tidelore.cli.command import LoreCommand, LoreGroup, global_options, invocation_of
+from tidelore.cli.command import Invocation, lore_command, lore_group
 from tidelore.cli.feedback_events import (
     HEAD,
     ISSUE,
@@ -37,16 +37,15 @@ from tidelore.cli.output.table import Column, table
 from tidelore.core.text import one_line, shorten
 
 
-@click.command("list", cls=LoreCommand, example="lore feedback list --status blocked", answer=PullList)
+@lore_command("list", example="lore feedback list --status blocked", answer=PullList)
 @REPO
 @click.option("--status", type=click.Choice(STATUSES), help="Only pull requests with this status.")
-@click.pass_context
-def list_command(ctx: click.Context, repo: str | None, status: str | None) -> Output:
+def list_command(invocation: Invocation, repo: str | None, status: str | None) -> Output:
     """List tracked pull requests and source issues.
 
     Includes merged and closed ones. Reads the local copy only.
     """
-    found = list_pulls(invocation_of(ctx).app(), repo, status)
+    found = list_pulls(invocation.app(), repo, status)
     none = "No tracked pull requests." if not status else f"No pull requests with status {status}."
     lines = _table(found.items) if found.items else [none]
     for row in found.issues:
@@ -55,16 +54,15 @@ def list_command(ctx: click.Context, repo: str | None, status: str | None) -> Ou
     return Output(found, lines)
 
 
-@click.command("show", cls=LoreCommand, example="lore feedback show --pr 12", answer=ShownPull)
+@lore_command("show", example="lore feedback show --pr 12", answer=ShownPull)
 @REPO
 @click.option("--pr", metavar="REF", required=True, help="Pull request: number, owner/repo#12 or URL.")
-@click.pass_context
-def show_command(ctx: click.Context, repo: str | None, pr: str) -> Output:
+def show_command(invocation: Invocation, repo: str | None, pr: str) -> Output:
     """Show the state of a tracked pull request.
 
     Prints its status history, reading positions, events, replies and operator commands.
     """
-    found = show_pull(invocation_of(ctx).app(), repo, pr)
+    found = show_pull(invocation.app(), repo, pr)
     return Output(found, _show_lines(found))
 
 
@@ -120,68 +118,53 @@ def _talk_lines(found: ShownPull) -> list[str]:
     return lines
 
 
-@click.command("track", cls=LoreCommand, example="lore feedback track --pr 'owner/repo#12'", answer=Tracking)
+@lore_command("track", example="lore feedback track --pr 'owner/repo#12'", answer=Tracking)
 @REPO
 @PR
 @ISSUE
-@click.pass_context
-def track_command(ctx: click.Context, repo: str | None, pr: str | None, issue: str | None) -> Output:
+def track_command(invocation: Invocation, repo: str | None, pr: str | None, issue: str | None) -> Output:
     """Track a pull request and turn its comments into events.
 
     With --issue, the source issue is tracked too: users who comment there get one notice that points to the pull
     request. With --issue alone, the issue is tracked before its pull request exists and its comments become one batched
     event.
     """
-    return _output(start_tracking(invocation_of(ctx).logged_app(), repo, pr, issue), "is tracked")
+    return _output(start_tracking(invocation.logged_app(), repo, pr, issue), "is tracked")
 
 
-@click.command("untrack", cls=LoreCommand, example="lore feedback untrack --pr 12", answer=Tracking)
+@lore_command("untrack", example="lore feedback untrack --pr 12", answer=Tracking)
 @REPO
 @PR
 @ISSUE
-@click.pass_context
-def untrack_command(ctx: click.Context, repo: str | None, pr: str | None, issue: str | None) -> Output:
+def untrack_command(invocation: Invocation, repo: str | None, pr: str | None, issue: str | None) -> Output:
     """Stop tracking a pull request or a source issue.
 
     Stored events and replies are kept. If it is tracked again, no event is repeated.
     """
-    return _output(stop_tracking(invocation_of(ctx).app(), repo, pr, issue), "is no longer tracked")
+    return _output(stop_tracking(invocation.app(), repo, pr, issue), "is no longer tracked")
 
 
-@click.command("resume", cls=LoreCommand, example="lore feedback resume --pr 12", answer=Tracking)
+@lore_command("resume", example="lore feedback resume --pr 12", answer=Tracking)
 @REPO
 @click.option("--pr", metavar="REF", required=True, help="Pull request: number, owner/repo#12 or URL.")
 @HEAD
-@click.pass_context
-def resume_command(ctx: click.Context, repo: str | None, pr: str, head_sha: str | None) -> Output:
+def resume_command(invocation: Invocation, repo: str | None, pr: str, head_sha: str | None) -> Output:
     """Resume tracking a closed pull request.
 
     It must be open again on GitHub. Comments posted meanwhile are read as far back as
     comment_fetch_safe_backfill_seconds.
     """
-    return _output(resume_tracking(invocation_of(ctx).logged_app(), repo, pr, head_sha), "is tracked again")
+    return _output(resume_tracking(invocation.logged_app(), repo, pr, head_sha), "is tracked again")
 
 
-@click.group(
-    "blocked",
-    cls=LoreGroup,
-    help="List or unblock blocked pull requests.",
-    no_args_is_help=True,
-    params=global_options(),
-    example="lore feedback blocked list",
-)
-def blocked_command() -> None:
-    pass
+blocked_command = lore_group("blocked", "List or unblock blocked pull requests.", example="lore feedback blocked list")
 
 
-@blocked_command.command(
-    "list", cls=LoreCommand, example="lore feedback blocked list --repo owner/repo", answer=BlockedList
-)
+@blocked_command.command("list", example="lore feedback blocked list --repo owner/repo", answer=BlockedList)
 @REPO
-@click.pass_context
-def blocked_list_command(ctx: click.Context, repo: str | None) -> Output:
+def blocked_list_command(invocation: Invocation, repo: str | None) -> Output:
     """List blocked pull requests and why."""
-    found = list_blocked(invocation_of(ctx).app(), repo)
+    found = list_blocked(invocation.app(), repo)
     lines = []
     for pull in found.items:
         lines.append(f"{pull.reference}: {pull.blocked_reason}, {ago(pull.blocked_at)}")
@@ -191,18 +174,17 @@ def blocked_list_command(ctx: click.Context, repo: str | None) -> Output:
     return Output(found, lines or ["No pull request is blocked."])
 
 
-@blocked_command.command("unblock", cls=LoreCommand, example="lore feedback blocked unblock --pr 12", answer=Tracking)
+@blocked_command.command("unblock", example="lore feedback blocked unblock --pr 12", answer=Tracking)
 @REPO
 @click.option("--pr", metavar="REF", required=True, help="Pull request: number, owner/repo#12 or URL.")
 @HEAD
-@click.pass_context
-def blocked_unblock_command(ctx: click.Context, repo: str | None, pr: str, head_sha: str | None) -> Output:
+def blocked_unblock_command(invocation: Invocation, repo: str | None, pr: str, head_sha: str | None) -> Output:
     """Unblock a pull request.
 
     Tracking continues from its current head, or from --head-sha. Comments posted while it was blocked are read by the
     next poll.
     """
-    return _output(unblock_pull(invocation_of(ctx).logged_app(), repo, pr, head_sha), "is tracked again")
+    return _output(unblock_pull(invocation.logged_app(), repo, pr, head_sha), "is tracked again")
 
 
 def _output(done: Tracking, told: str) -> Output:
@@ -221,16 +203,9 @@ def _output(done: Tracking, told: str) -> Output:
     return Output(done, lines)
 
 
-@click.group(
-    "feedback",
-    cls=LoreGroup,
-    help="Track pull requests, process their comments and reply.",
-    no_args_is_help=True,
-    params=global_options(),
-    example="lore feedback next --wait --poll",
+feedback_command = lore_group(
+    "feedback", "Track pull requests, process their comments and reply.", example="lore feedback next --wait --poll"
 )
-def feedback_command() -> None:
-    pass
 
 
 for _inner in (

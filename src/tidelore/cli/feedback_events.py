@@ -27,7 +27,7 @@ from tidelore.app.feedback_events import (
     take_next,
 )
 from tidelore.app.feedback_tracking import Event
-from tidelore.cli.command import Invocation, LoreCommand, invocation_of
+from tidelore.cli.command import Invocation, lore_command
 from tidelore.cli.output.render import Output, ago, plural, when
 from tidelore.cli.output.table import Column, on_terminal, table
 from tidelore.core.clock import SystemClock
@@ -50,7 +50,7 @@ _LARGEST_ID = 2**63 - 1
 _WIDTH = 100
 
 
-@click.command("next", cls=LoreCommand, example="lore feedback next --wait --poll", answer=NextEvent)
+@lore_command("next", example="lore feedback next --wait --poll", answer=NextEvent)
 @REPO
 @PR
 @click.option("--wait", is_flag=True, help="Wait until an event is ready.")
@@ -59,9 +59,8 @@ _WIDTH = 100
 )
 @click.option("--include-closed", is_flag=True, help="Also take events of merged and closed pull requests.")
 @click.option("--poll", is_flag=True, help="Poll GitHub first, and every poll_interval_seconds while waiting.")
-@click.pass_context
 def next_command(
-    ctx: click.Context,
+    invocation: Invocation,
     repo: str | None,
     pr: str | None,
     wait: bool,  # noqa: FBT001
@@ -76,55 +75,52 @@ def next_command(
     closed one only with --include-closed. Without --wait the result may be empty. Several consumers may run side by
     side.
     """
-    app = invocation_of(ctx).logged_app()
+    app = invocation.logged_app()
     found = take_next(app, repo, pr, wait=wait, timeout=timeout, poll=poll, include_closed=include_closed)
     if found.event is None:
         return Output(found, ["No events ready.", *_closed_lines(found.of_closed)])
     return Output(found, [*_event_lines(found.event), f"Lease {found.event.lease_id}"])
 
 
-@click.command("peek", cls=LoreCommand, example="lore feedback peek --limit 5", answer=PendingEvents)
+@lore_command("peek", example="lore feedback peek --limit 5", answer=PendingEvents)
 @REPO
 @PR
 @click.option(
     "-n", "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Number of items to show."
 )
-@click.pass_context
-def peek_command(ctx: click.Context, repo: str | None, pr: str | None, limit: int) -> Output:
+def peek_command(invocation: Invocation, repo: str | None, pr: str | None, limit: int) -> Output:
     """List unprocessed events without taking one.
 
     Events of merged and closed pull requests are marked; `lore feedback next` takes them only with --include-closed.
     """
-    found = peek(invocation_of(ctx).app(), repo, pr, limit)
+    found = peek(invocation.app(), repo, pr, limit)
     return Output(found, _peek_lines(found, SystemClock().now_ms()))
 
 
-@click.command("ack", cls=LoreCommand, example="lore feedback ack 42", answer=ProcessedEvent)
+@lore_command("ack", example="lore feedback ack 42", answer=ProcessedEvent)
 @click.argument("event", metavar="[EVENT]", type=click.IntRange(1, _LARGEST_ID), required=False)
 @click.option("--lease", metavar="LEASE", help="Lease id from `lore feedback next`, instead of EVENT.")
-@click.pass_context
-def ack_command(ctx: click.Context, event: int | None, lease: str | None) -> Output:
+def ack_command(invocation: Invocation, event: int | None, lease: str | None) -> Output:
     """Mark an event as done.
 
     EVENT is its number; --lease identifies it by its lease instead. An expired lease is accepted unless another
     consumer has taken the event since (exit 3). Repeating the command is allowed.
     """
-    found = acknowledge(invocation_of(ctx).app(), _handle(event, lease))
+    found = acknowledge(invocation.app(), _handle(event, lease))
     return Output(found, [f"Event {found.event.id} of {found.event.thread} is done."])
 
 
-@click.command("nack", cls=LoreCommand, example="lore feedback nack 42 --error 'build failed'", answer=FailedEvent)
+@lore_command("nack", example="lore feedback nack 42 --error 'build failed'", answer=FailedEvent)
 @click.argument("event", metavar="[EVENT]", type=click.IntRange(1, _LARGEST_ID), required=False)
 @click.option("--lease", metavar="LEASE", help="Lease id from `lore feedback next`, instead of EVENT.")
 @click.option("--error", metavar="TEXT", required=True, help="Error message to record.")
-@click.pass_context
-def nack_command(ctx: click.Context, event: int | None, lease: str | None, error: str) -> Output:
+def nack_command(invocation: Invocation, event: int | None, lease: str | None, error: str) -> Output:
     """Mark an event as failed and retry it later.
 
     EVENT is its number. The event is handed out again after handler_backoff_seconds, doubled with each failure. After
     handler_max_attempts failures the pull request is blocked.
     """
-    found = report_failure(invocation_of(ctx).app(), _handle(event, lease), error)
+    found = report_failure(invocation.app(), _handle(event, lease), error)
     row = found.event
     told = f"Event {row.id} of {row.thread} failed, attempt {row.attempts}"
     if row.processed_at is not None:
@@ -204,9 +200,8 @@ _BODY = "File with the text in Markdown; - for stdin."
 _KEY = "Idempotency key: one comment is posted per key, whatever the text."
 
 
-@click.command(
+@lore_command(
     "reply",
-    cls=LoreCommand,
     example="lore feedback reply --pr 12 --to 1234567 --body-file reply.md",
     answer=PostedReply,
 )
@@ -216,8 +211,7 @@ _KEY = "Idempotency key: one comment is posted per key, whatever the text."
 @click.option("--body-file", metavar="FILE", required=True, help=_BODY)
 @click.option("--token-key", metavar="KEY", help=_KEY)
 @QUICK_ACTIONS
-@click.pass_context
-def reply_command(ctx: click.Context, /, body_file: str, to: int | None, **wanted: Any) -> Output:
+def reply_command(invocation: Invocation, /, body_file: str, to: int | None, **wanted: Any) -> Output:
     """Reply on a pull request.
 
     With --to, a review comment is answered in its thread. The reply is stored before it is sent and posted exactly
@@ -225,26 +219,23 @@ def reply_command(ctx: click.Context, /, body_file: str, to: int | None, **wante
     it.
     """
     request = ReplyRequest(body=read_body(body_file), source="reply", reply_to=to, **wanted)
-    return _post(invocation_of(ctx), request)
+    return _post(invocation, request)
 
 
-@click.command(
-    "comment", cls=LoreCommand, example="lore feedback comment --issue 7 --body-file comment.md", answer=PostedReply
-)
+@lore_command("comment", example="lore feedback comment --issue 7 --body-file comment.md", answer=PostedReply)
 @REPO
 @PR
 @ISSUE
 @click.option("--body-file", metavar="FILE", required=True, help=_BODY)
 @click.option("--token-key", metavar="KEY", help=_KEY)
 @QUICK_ACTIONS
-@click.pass_context
-def comment_command(ctx: click.Context, /, body_file: str, **wanted: Any) -> Output:
+def comment_command(invocation: Invocation, /, body_file: str, **wanted: Any) -> Output:
     """Comment on a pull request or an issue.
 
     Like `lore feedback reply`, the comment is posted exactly once, so the command can be repeated safely.
     """
     request = ReplyRequest(body=read_body(body_file), source="comment", **wanted)
-    return _post(invocation_of(ctx), request)
+    return _post(invocation, request)
 
 
 def _post(invocation: Invocation, request: ReplyRequest) -> Output:

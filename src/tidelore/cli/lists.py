@@ -32,7 +32,7 @@ from tidelore.app.listing import (
     list_topics,
 )
 from tidelore.app.wiring import App
-from tidelore.cli.command import Invocation, LoreCommand, LoreGroup, global_options, invocation_of
+from tidelore.cli.command import Invocation, lore_command, lore_group
 from tidelore.cli.output.render import Output, choose_fields, only_fields, open_page, when
 from tidelore.cli.output.table import Column, on_terminal, table
 from tidelore.core.clock import SystemClock
@@ -42,9 +42,7 @@ from tidelore.core.text import one_line
 _DISCUSSION_COUNTS = ("discussions", "unresolved")
 
 
-@click.command(
-    "posts", cls=LoreCommand, example="lore list posts --author alice.bsky.social --since 7d", answer=PostPage
-)
+@lore_command("posts", example="lore list posts --author alice.bsky.social --since 7d", answer=PostPage)
 @click.option("--author", metavar="HANDLE", help="Only posts of this account (handle or DID).")
 @click.option("--kind", type=click.Choice(POST_KINDS), help="Only posts of this kind.")
 @click.option("--since", metavar="WHEN", help="Only posts since: 12h, 7d, 2w or 2026-03-01.")
@@ -54,13 +52,11 @@ _DISCUSSION_COUNTS = ("discussions", "unresolved")
 @click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.option("--open", "in_browser", is_flag=True, help="Open the first item in the browser.")
-@click.pass_context
-def posts_command(ctx: click.Context, /, **wanted: Any) -> Output:
+def posts_command(invocation: Invocation, /, **wanted: Any) -> Output:
     """List Bluesky posts, newest first.
 
     Includes replies, quotes and reposts. A repost is listed under the account that reposted, at the time of the repost.
     """
-    invocation = invocation_of(ctx)
     chosen, in_browser = _prepare(invocation, wanted, ListedPost)
     found = list_posts(invocation.app(), PostRequest(**wanted))
     return _output(found, chosen, _post_lines(found), in_browser=in_browser)
@@ -111,16 +107,9 @@ def _post_lines(found: PostPage) -> list[str]:
 _DRAFT_MARK = re.compile(r"^(\[draft\]|\(draft\)|draft:|wip:|\[wip\])\s*", re.IGNORECASE)
 
 
-@click.group(
-    "list",
-    cls=LoreGroup,
-    help="List issues, merge requests, topics or posts.",
-    no_args_is_help=True,
-    params=global_options(),
-    example="lore list issues --state opened",
+list_command = lore_group(
+    "list", "List issues, merge requests, topics or posts.", example="lore list issues --state opened"
 )
-def list_command() -> None:
-    pass
 
 
 list_command.add_command(posts_command)
@@ -150,23 +139,18 @@ def _shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@list_command.command(
-    "issues", cls=LoreCommand, example="lore list issues --state opened --label bug --since 2w", answer=IssueList
-)
+@list_command.command("issues", example="lore list issues --state opened --label bug --since 2w", answer=IssueList)
 @click.option(
     "--state", type=click.Choice(["opened", "closed", "all"]), default="all", help="Only items in this state."
 )
 @click.option("--status", metavar="NAME", help="Only issues with this work item status.")
 @_shared_options
-@click.pass_context
-def issues_command(ctx: click.Context, /, **wanted: Any) -> Output:
+def issues_command(invocation: Invocation, /, **wanted: Any) -> Output:
     """List issues, most recently updated first."""
-    return _list(ctx, list_issues, ListedIssue, wanted)
+    return _list(invocation, list_issues, ListedIssue, wanted)
 
 
-@list_command.command(
-    "mrs", cls=LoreCommand, example="lore list mrs --state opened --reviewer alice", answer=MergeRequestList
-)
+@list_command.command("mrs", example="lore list mrs --state opened --reviewer alice", answer=MergeRequestList)
 @click.option(
     "--state",
     type=click.Choice(["opened", "merged", "closed", "locked", "all"]),
@@ -178,18 +162,15 @@ def issues_command(ctx: click.Context, /, **wanted: Any) -> Output:
 @click.option("--target-branch", metavar="NAME", help="Only merge requests into this branch.")
 @click.option("--source-branch", metavar="NAME", help="Only merge requests from this branch.")
 @_shared_options
-@click.pass_context
-def mrs_command(ctx: click.Context, /, **wanted: Any) -> Output:
+def mrs_command(invocation: Invocation, /, **wanted: Any) -> Output:
     """List merge requests, most recently updated first.
 
     The state `locked` means that a merge is in progress.
     """
-    return _list(ctx, list_merge_requests, ListedMergeRequest, wanted)
+    return _list(invocation, list_merge_requests, ListedMergeRequest, wanted)
 
 
-@list_command.command(
-    "topics", cls=LoreCommand, example="lore list topics --category Q&A --unanswered", answer=TopicList
-)
+@list_command.command("topics", example="lore list topics --category Q&A --unanswered", answer=TopicList)
 @click.option(
     "--state", type=click.Choice(["opened", "closed", "all"]), default="all", help="Only topics in this state."
 )
@@ -206,10 +187,8 @@ def mrs_command(ctx: click.Context, /, **wanted: Any) -> Output:
 @click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.option("--open", "in_browser", is_flag=True, help="Open the first topic in the browser.")
-@click.pass_context
-def topics_command(ctx: click.Context, /, **wanted: Any) -> Output:
+def topics_command(invocation: Invocation, /, **wanted: Any) -> Output:
     """List topics (GitHub Discussions), most recently updated first."""
-    invocation = invocation_of(ctx)
     chosen, in_browser = _prepare(invocation, wanted, ListedTopic)
     wanted["state"] = None if wanted["state"] == "all" else wanted["state"]
     found = list_topics(invocation.app(), TopicRequest(**wanted))
@@ -217,12 +196,11 @@ def topics_command(ctx: click.Context, /, **wanted: Any) -> Output:
 
 
 def _list(
-    ctx: click.Context,
+    invocation: Invocation,
     read: Callable[[App, ListRequest], IssueList | MergeRequestList],
     shape: type[ListedItem],
     wanted: dict[str, Any],
 ) -> Output:
-    invocation = invocation_of(ctx)
     chosen, in_browser = _prepare(invocation, wanted, shape)
     wanted["state"] = None if wanted["state"] == "all" else wanted["state"]
     # Only robot output contains the counts of discussions, so only it reads them.

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from tidelore import __version__
 from tidelore.app.answers import means
-from tidelore.cli.command import Choices, Invocation, LoreCommand, LoreGroup, command_path, global_options
+from tidelore.cli.command import Choices, Invocation, LoreGroup, command_path, global_options, lore_command
 from tidelore.cli.output.render import Output, render_error, render_output
 from tidelore.core.errors import EXIT_CODES, Cancelled, TideloreError, UserError
 
@@ -289,9 +289,9 @@ class CompletionScript(Struct, frozen=True):
     script: Annotated[str, means("the script")]
 
 
-@click.command("completions", cls=LoreCommand, example="lore completions bash", answer=CompletionScript)
+@lore_command("completions", example="lore completions bash", answer=CompletionScript)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completions_command(shell: str) -> Output:
+def completions_command(_invocation: Invocation, shell: str) -> Output:
     """Print a shell completion script.
 
     For bash, add this line to ~/.bashrc: eval "$(lore completions bash)". For zsh, the same with zsh to ~/.zshrc, after

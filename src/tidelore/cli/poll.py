@@ -20,7 +20,7 @@ from tidelore.app.feedback_polling import (
     poll_repositories,
 )
 from tidelore.app.reports import AccountsPlan, PolledAccount, PolledAccounts, StreamSummary
-from tidelore.cli.command import LoreCommand, LoreGroup, global_options, invocation_of
+from tidelore.cli.command import Invocation, duration_option, lore_command, lore_group
 from tidelore.cli.output.render import Output, plural
 from tidelore.cli.output.runs import documents_line, progress
 from tidelore.core.text import one_line, shorten
@@ -44,11 +44,10 @@ def _poll_options(work: Callable[..., Output]) -> Callable[..., Output]:
     return work
 
 
-@click.command("github", cls=LoreCommand, example="lore poll github --repo owner/repo", answer=(PolledRepos, ReposPlan))
+@lore_command("github", example="lore poll github --repo owner/repo", answer=(PolledRepos, ReposPlan))
 @click.option("--repo", metavar="OWNER/REPO", help="Only this configured repository (name or unambiguous ending).")
 @_poll_options
-@click.pass_context
-def github_command(ctx: click.Context, /, repo: str | None, **chosen: bool) -> Output:
+def github_command(invocation: Invocation, /, repo: str | None, **chosen: bool) -> Output:
     """Sync GitHub repositories and act on new comments.
 
     Each new or edited comment on a tracked pull request becomes one event. Then operator commands are applied, pending
@@ -56,29 +55,26 @@ def github_command(ctx: click.Context, /, repo: str | None, **chosen: bool) -> O
     conditional requests per repository, or three with mirror = "followed". Exits with 7 if something could not be
     read; the rest is stored.
     """
-    return _poll_forge(ctx, "github", repo, **chosen)
+    return _poll_forge(invocation, "github", repo, **chosen)
 
 
-@click.command(
-    "gitlab", cls=LoreCommand, example="lore poll gitlab --repo group/project", answer=(PolledRepos, ReposPlan)
-)
+@lore_command("gitlab", example="lore poll gitlab --repo group/project", answer=(PolledRepos, ReposPlan))
 @click.option("--repo", metavar="GROUP/PROJECT", help="Only this configured project (path or unambiguous ending).")
 @_poll_options
-@click.pass_context
-def gitlab_command(ctx: click.Context, /, repo: str | None, **chosen: bool) -> Output:
+def gitlab_command(invocation: Invocation, /, repo: str | None, **chosen: bool) -> Output:
     """Sync GitLab projects and act on new notes.
 
     Mirrors the projects like `lore sync`. Each new or edited note on a tracked merge request becomes one event. Then
     operator commands are applied, pending replies are sent and the configured handler runs for every ready event. Exits
     with 7 if something could not be read; the rest is stored.
     """
-    return _poll_forge(ctx, "gitlab", repo, **chosen)
+    return _poll_forge(invocation, "gitlab", repo, **chosen)
 
 
 def _poll_forge(
-    ctx: click.Context, kind: str, repo: str | None, *, full: bool, no_handler: bool, force: bool, dry_run: bool
+    invocation: Invocation, kind: str, repo: str | None, *, full: bool, no_handler: bool, force: bool, dry_run: bool
 ) -> Output:
-    invocation, request = invocation_of(ctx), FeedbackPollRequest(repo, full, force, not no_handler, kind)
+    invocation, request = invocation, FeedbackPollRequest(repo, full, force, not no_handler, kind)
     if dry_run:
         plan = plan_repositories(invocation.app(), request)
         return Output(plan, repos_plan_lines(plan))
@@ -142,9 +138,8 @@ def _effect_lines(found: PolledRepos) -> list[str]:
     return lines + [f"  {trouble.where}: {trouble.message}" for trouble in found.troubles]
 
 
-@click.command(
+@lore_command(
     "bluesky",
-    cls=LoreCommand,
     example="lore poll bluesky --account alice.bsky.social",
     answer=(PolledAccounts, AccountsPlan),
 )
@@ -164,15 +159,13 @@ def _effect_lines(found: PolledRepos) -> list[str]:
     help="Time limit per account; the next poll continues there.",
 )
 @click.option("--dry-run", is_flag=True, help="Print which accounts would be polled, without lock or network.")
-@click.pass_context
-def bluesky_command(ctx: click.Context, /, **wanted: Any) -> Output:
+def bluesky_command(invocation: Invocation, /, **wanted: Any) -> Output:
     """Poll Bluesky accounts for new posts.
 
     Polls the accounts that are due. A new account is read back bluesky.initial_lookback_hours; later polls continue
     where the last one stopped. Quiet accounts are polled less often, but at least every bluesky.max_staleness_minutes.
     An unavailable account keeps its position and is retried later. Exits with 7 if some accounts could not be read.
     """
-    invocation = invocation_of(ctx)
     request = AccountsPoll(
         accounts=wanted["account"],
         everyone=wanted["everyone"],
@@ -232,16 +225,7 @@ def _account_line(account: PolledAccount) -> str | None:
     return f"[{word}] {account.handle}: {account.posts} posts, {account.urls} URLs across {account.pages} pages"
 
 
-@click.group(
-    "poll",
-    cls=LoreGroup,
-    help="Poll GitHub, GitLab and Bluesky for updates.",
-    no_args_is_help=True,
-    params=global_options(),
-    example="lore poll github",
-)
-def poll_command() -> None:
-    pass
+poll_command = lore_group("poll", "Poll GitHub, GitLab and Bluesky for updates.", example="lore poll github")
 
 
 poll_command.add_command(bluesky_command)
@@ -249,37 +233,20 @@ poll_command.add_command(github_command)
 poll_command.add_command(gitlab_command)
 
 
-@click.group(
-    "stream",
-    cls=LoreGroup,
-    help="Stream new Bluesky posts.",
-    no_args_is_help=True,
-    params=global_options(),
-    example="lore stream bluesky",
-)
-def stream_command() -> None:
-    pass
+stream_command = lore_group("stream", "Stream new Bluesky posts.", example="lore stream bluesky")
 
 
-@stream_command.command("bluesky", cls=LoreCommand, example="lore stream bluesky --for 600", answer=StreamSummary)
-@click.option(
-    "--for",
-    "seconds",
-    metavar="SECONDS",
-    type=click.FloatRange(min=0.1),
-    help="Stop after this time; default: run until interrupted.",
-)
+@stream_command.command("bluesky", example="lore stream bluesky --for 600", answer=StreamSummary)
+@duration_option("interrupted")
 @click.option("--force", is_flag=True, help="Take over the lock from another process.")
 @click.option("--no-docs", is_flag=True, help="Do not update search documents; a later run will.")
-@click.pass_context
-def stream_bluesky_command(ctx: click.Context, seconds: float | None, force: bool, no_docs: bool) -> Output:  # noqa: FBT001
+def stream_bluesky_command(invocation: Invocation, seconds: float | None, force: bool, no_docs: bool) -> Output:  # noqa: FBT001
     """Stream new Bluesky posts of followed accounts.
 
     Stores posts, reposts, edits and deletions as they happen. An interrupted stream continues where it stopped. If the
     server can no longer replay what was missed, the accounts become due for `lore poll bluesky`. Polls may run at the
     same time.
     """
-    invocation = invocation_of(ctx)
     app = invocation.logged_app()
     with progress(invocation) as on_progress:
         found, interrupted = stream_posts(app, seconds, on_progress, force=force, documents=not no_docs)

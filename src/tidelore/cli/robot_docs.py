@@ -19,7 +19,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from tidelore import __version__
 from tidelore.app.answers import Instant, means
-from tidelore.cli.command import LoreCommand, LoreGroup, global_options
+from tidelore.cli.command import Invocation, LoreCommand, LoreGroup, global_options, lore_command
 from tidelore.cli.output.render import Output
 from tidelore.core.errors import EXIT_CODES, UserError, every_error
 
@@ -313,13 +313,12 @@ _USE = [
 ]
 
 
-@click.command("robot-docs", cls=LoreCommand, example="lore robot-docs list issues", answer=(Manifest, DocsIndex))
+@lore_command("robot-docs", example="lore robot-docs list issues", answer=(Manifest, DocsIndex))
 @click.argument("words", metavar="[COMMAND]", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Describe every command, option, error and exit code.")
 @click.option("--brief", is_flag=True, help="Only the name and summary of each command.")
 @click.option("--schema", is_flag=True, help="Include the JSON schema of each command's data.")
-@click.pass_context
-def robot_docs_command(ctx: click.Context, /, words: tuple[str, ...], **wanted: bool) -> Output:
+def robot_docs_command(_invocation: Invocation, /, words: tuple[str, ...], **wanted: bool) -> Output:
     """Describe commands and errors as JSON.
 
     Without COMMAND, an index of all commands in about 1,500 tokens. COMMAND, such as `count` or `list issues`,
@@ -330,7 +329,7 @@ def robot_docs_command(ctx: click.Context, /, words: tuple[str, ...], **wanted: 
         raise UserError("--schema cannot be used with --brief", fix="remove one of them")
     if words and wanted["everything"]:
         raise UserError("--all cannot be used with a command", fix="remove one of them")
-    root = ctx.find_root().command
+    root = click.get_current_context().find_root().command
     assert isinstance(root, click.Group)
     known = dict(every_command(root))
     if not (words or brief or schema or wanted["everything"]):

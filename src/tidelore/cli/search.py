@@ -21,14 +21,7 @@ from tidelore.app.searching import (
     search,
 )
 from tidelore.app.wiring import App
-from tidelore.cli.command import (
-    Invocation,
-    LoreCommand,
-    freshness_options,
-    invocation_of,
-    lockdown_option,
-    refresh_first,
-)
+from tidelore.cli.command import Invocation, freshness_options, lockdown_option, lore_command, refresh_first
 from tidelore.cli.output.render import Output, ago, choose_fields, only_fields, open_page, plural
 from tidelore.cli.output.table import line_columns
 from tidelore.core.errors import UserError
@@ -155,7 +148,7 @@ def _narrowing(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@click.command("search", cls=LoreCommand, example="lore search 'why do we keep old rows' --type mr", answer=SearchPage)
+@lore_command("search", example="lore search 'why do we keep old rows' --type mr", answer=SearchPage)
 @click.argument("words", metavar="[QUERY]...", nargs=-1)
 @click.option(
     "--mode",
@@ -176,8 +169,7 @@ def _narrowing(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--new", "only_new", is_flag=True, help="With --saved: show only new results.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.option("--open", "in_browser", is_flag=True, help="Open the first item in the browser.")
-@click.pass_context
-def search_command(ctx: click.Context, /, words: tuple[str, ...], **wanted: Any) -> Output:
+def search_command(invocation: Invocation, /, words: tuple[str, ...], **wanted: Any) -> Output:
     """Search issues, merge requests, discussions and posts.
 
     QUERY is words, "quoted phrases", -excluded words and filters such as label:bug or since:7d. By default, matches by
@@ -188,7 +180,6 @@ def search_command(ctx: click.Context, /, words: tuple[str, ...], **wanted: Any)
 
     `--max-age` refreshes the items that would be shown, at most 20, and searches again; posts are not refreshed.
     """
-    invocation = invocation_of(ctx)
     invocation.choices.robot |= wanted.pop("as_json")
     robot, in_browser = invocation.choices.robot, wanted.pop("in_browser")
     chosen = choose_fields(wanted.pop("fields"), FoundThread)
@@ -234,20 +225,18 @@ def _run(app: App, text: str, wanted: dict[str, Any], **limits: Any) -> SearchPa
     return run_saved(app, saved, SearchQuestion(text="", limit=wanted["limit"], **limits), only_new=only_new)
 
 
-@click.command("similar", cls=LoreCommand, example="lore similar 'group/project!12'", answer=SimilarThreads)
+@lore_command("similar", example="lore similar 'group/project!12'", answer=SimilarThreads)
 @click.argument("reference", metavar="REF")
 @click.option("-p", "--project", metavar="PATH", help="Project (path or unambiguous ending).")
 @click.option("-n", "--limit", type=click.IntRange(1, 100), default=10, help="Number of threads to show.")
 @click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
-@click.pass_context
-def similar_command(ctx: click.Context, /, reference: str, **wanted: Any) -> Output:
+def similar_command(invocation: Invocation, /, reference: str, **wanted: Any) -> Output:
     """Find threads similar to an item.
 
     REF is '#12', '!12', 'group/project!12', a URL, an at:// URI, or a number that only one kind of item has. Compares
     stored embeddings (see `lore embed`) and needs no network.
     """
-    invocation = invocation_of(ctx)
     invocation.choices.robot |= wanted["as_json"]
     chosen = choose_fields(wanted["fields"], FoundThread)
     found = find_similar(invocation.app(), reference, wanted["project"], wanted["limit"])

@@ -8,14 +8,14 @@ from __future__ import annotations
 import click
 
 from tidelore.app.pages.home import WebSummary
-from tidelore.cli.command import LoreCommand, invocation_of
+from tidelore.cli.command import Invocation, lore_command
 from tidelore.cli.output.render import Output
 from tidelore.core.extras import require
 
 TOKEN_VARIABLE = "TIDELORE_WEB_TOKEN"  # noqa: S105 - the name of a variable
 
 
-@click.command("serve", cls=LoreCommand, example="lore serve --port 8765 --open", answer=WebSummary)
+@lore_command("serve", example="lore serve --port 8765 --open", answer=WebSummary)
 @click.option("--port", type=click.IntRange(0, 65535), help="Port; default: service.web_port. 0 takes any free one.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; others need --token.")
 @click.option(
@@ -26,9 +26,8 @@ TOKEN_VARIABLE = "TIDELORE_WEB_TOKEN"  # noqa: S105 - the name of a variable
 )
 @click.option("--allow-writes", is_flag=True, help="Offer forms to reply and to resolve threads.")
 @click.option("--open", "in_browser", is_flag=True, help="Open the page in the browser.")
-@click.pass_context
 def serve_command(
-    ctx: click.Context,
+    invocation: Invocation,
     port: int | None,
     host: str,
     with_token: bool,  # noqa: FBT001
@@ -45,7 +44,6 @@ def serve_command(
     require("web", "`lore serve`")
     from tidelore.web.server import ServeWeb, WebServer, new_token
 
-    invocation = invocation_of(ctx)
     app = invocation.logged_app()
     given = app.environ.get(TOKEN_VARIABLE) or None
     token = (given or new_token()) if with_token else None

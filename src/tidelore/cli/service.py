@@ -5,7 +5,6 @@ With --robot, `lore console` and `lore top` print the overview once and start no
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -16,7 +15,7 @@ import click
 from tidelore.app.hooks.installing import HookChecks, HookInstallations, check_hooks, install_hooks
 from tidelore.app.positions import ServiceSummary, SourcesOverview, dashboard
 from tidelore.app.workers.summary import CONCURRENCY, WorkerSummary
-from tidelore.cli.command import Invocation, LoreCommand, LoreGroup, global_options, invocation_of
+from tidelore.cli.command import Invocation, duration_option, lore_command, lore_group
 from tidelore.cli.output.render import Output, plural
 from tidelore.cli.output.table import table
 from tidelore.core.errors import UserError
@@ -28,19 +27,12 @@ if TYPE_CHECKING:
     from tidelore.app.wiring import App
 
 
-@click.command("service", cls=LoreCommand, example="lore service --once", answer=ServiceSummary)
+@lore_command("service", example="lore service --once", answer=ServiceSummary)
 @click.option("--once", is_flag=True, help="Run every job once, then exit; streams are skipped.")
-@click.option(
-    "--for",
-    "seconds",
-    metavar="SECONDS",
-    type=click.FloatRange(min=0.1),
-    help="Stop after this time; default: run until stopped.",
-)
+@duration_option("stopped")
 @click.option("--force", is_flag=True, help="Replace another running service.")
 @click.option("--web", is_flag=True, help="Also serve the web page of `lore serve` on service.web_port.")
-@click.pass_context
-def service_command(ctx: click.Context, once: bool, seconds: float | None, force: bool, web: bool) -> Output:  # noqa: FBT001
+def service_command(invocation: Invocation, once: bool, seconds: float | None, force: bool, web: bool) -> Output:  # noqa: FBT001
     """Sync, poll, reply and run handlers on a schedule.
 
     Each job has a separate schedule. A failing source backs off while the others continue. One service runs per
@@ -48,29 +40,21 @@ def service_command(ctx: click.Context, once: bool, seconds: float | None, force
     configuration file reloads the settings. /metrics and /healthz are served on service.metrics_port.
     """
     from tidelore.app.serving import ServeRequest, run_service
-    from tidelore.cli.output.logs import set_up_logging
-    from tidelore.core.config_file import config_path
 
-    invocation = invocation_of(ctx)
-    choices = invocation.choices
     app = invocation.app()
-
-    def log_as_asked(new: App) -> None:
-        set_up_logging(new.config, verbose=choices.verbose, quiet=choices.quiet or choices.robot, service=True)
-
-    log_as_asked(app)
+    invocation.log_as_service(app)
     with _serving_pages(app) if web else nullcontext():
         report = run_service(
             app,
             ServeRequest(once, seconds, force),
             load=invocation.app,
-            config_file=config_path(choices.config, os.environ),
-            on_settings=log_as_asked,
+            config_file=invocation.config_file,
+            on_settings=invocation.log_as_service,
         )
     return Output(report.summary, _lines(report), report.error if once else None)
 
 
-@click.command("worker", cls=LoreCommand, example="lore worker --concurrency 8", answer=WorkerSummary)
+@lore_command("worker", example="lore worker --concurrency 8", answer=WorkerSummary)
 @click.option(
     "--concurrency",
     metavar="N",
@@ -80,21 +64,14 @@ def service_command(ctx: click.Context, once: bool, seconds: float | None, force
     help="How many scopes to work on at the same time.",
 )
 @click.option("--once", is_flag=True, help="Work until no scope is due, then exit; streams are skipped.")
-@click.option(
-    "--for",
-    "seconds",
-    metavar="SECONDS",
-    type=click.FloatRange(min=0.1),
-    help="Stop after this time; default: run until stopped.",
-)
+@duration_option("stopped")
 @click.option(
     "--hooks/--no-hooks",
     default=None,
     help="Receive webhooks on hooks.port; default: if it is set and no other worker of this machine does.",
 )
-@click.pass_context
 def worker_command(
-    ctx: click.Context,
+    invocation: Invocation,
     concurrency: int,
     once: bool,  # noqa: FBT001
     seconds: float | None,
@@ -108,18 +85,10 @@ def worker_command(
     a changed configuration file reloads the settings. On SQLite use `lore service`.
     """
     from tidelore.app.workers.running import SettingsFile, WorkRequest, run_worker
-    from tidelore.cli.output.logs import set_up_logging
-    from tidelore.core.config_file import config_path
 
-    invocation = invocation_of(ctx)
-    choices = invocation.choices
     app = invocation.app()
-
-    def log_as_asked(new: App) -> None:
-        set_up_logging(new.config, verbose=choices.verbose, quiet=choices.quiet or choices.robot, service=True)
-
-    log_as_asked(app)
-    settings = SettingsFile(config_path(choices.config, os.environ), invocation.app, log_as_asked)
+    invocation.log_as_service(app)
+    settings = SettingsFile(invocation.config_file, invocation.app, invocation.log_as_service)
     report = run_worker(app, WorkRequest(concurrency, once, seconds, hooks), settings)
     said = f"Worked for {report.summary.seconds:.1f} s: {report.summary.ended:,} turns of scopes."
     return Output(report.summary, [said], report.error if once else None)
@@ -159,29 +128,26 @@ THEME = click.option(
 )
 
 
-@click.command("console", cls=LoreCommand, example="lore console --theme dark", answer=SourcesOverview)
+@lore_command("console", example="lore console --theme dark", answer=SourcesOverview)
 @THEME
-@click.pass_context
-def console_command(ctx: click.Context, theme: str) -> Output:
+def console_command(invocation: Invocation, theme: str) -> Output:
     """Run the service with a live dashboard.
 
     Leaving with q stops the service cleanly. If a service already runs on this database, the console monitors that one.
     `lore` without a command starts the console on a terminal. With --robot, prints the overview once and starts no
     service.
     """
-    invocation = invocation_of(ctx)
     if invocation.choices.robot:
         return Output(dashboard(invocation.app()))
     app = watched_app(invocation, "console")
     from tidelore.cli.output.logs import set_up_logging
     from tidelore.console.app import run_console
-    from tidelore.core.config_file import config_path
 
     set_up_logging(app.config, verbose=invocation.choices.verbose, quiet=False, service=True)
     error = run_console(
         app,
         load=invocation.app,
-        config_file=config_path(invocation.choices.config, os.environ),
+        config_file=invocation.config_file,
         theme=theme,
         color=invocation.choices.color,
         tell=lambda text: click.echo(text, err=True),
@@ -205,15 +171,13 @@ def watched_app(invocation: Invocation, name: str) -> App:
     return invocation.app()
 
 
-@click.command("top", cls=LoreCommand, example="lore top", answer=SourcesOverview)
+@lore_command("top", example="lore top", answer=SourcesOverview)
 @THEME
-@click.pass_context
-def top_command(ctx: click.Context, theme: str) -> Output:
+def top_command(invocation: Invocation, theme: str) -> Output:
     """Monitor a running service (read-only).
 
     Shows the screens of `lore console` from the database alone. With --robot, prints the overview once.
     """
-    invocation = invocation_of(ctx)
     if invocation.choices.robot:
         return Output(dashboard(invocation.app()))
     app = watched_app(invocation, "top")
@@ -223,16 +187,7 @@ def top_command(ctx: click.Context, theme: str) -> Output:
     return Output(None)
 
 
-@click.group(
-    "hooks",
-    cls=LoreGroup,
-    help="Install and check webhooks, which announce changes.",
-    no_args_is_help=True,
-    params=global_options(),
-    example="lore hooks check",
-)
-def hooks_command() -> None:
-    pass
+hooks_command = lore_group("hooks", "Install and check webhooks, which announce changes.", example="lore hooks check")
 
 
 def _source_option() -> Callable[[Any], Any]:
@@ -241,7 +196,6 @@ def _source_option() -> Callable[[Any], Any]:
 
 @hooks_command.command(
     "install",
-    cls=LoreCommand,
     example="lore hooks install --url https://lore.example.com --dry-run",
     answer=HookInstallations,
 )
@@ -249,14 +203,13 @@ def _source_option() -> Callable[[Any], Any]:
 @_source_option()
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and change nothing.")
 @click.option("--renew", is_flag=True, help="Store the secret again in webhooks that exist, after it was changed.")
-@click.pass_context
-def hooks_install_command(ctx: click.Context, url: str, source: str | None, dry_run: bool, renew: bool) -> Output:  # noqa: FBT001
+def hooks_install_command(invocation: Invocation, url: str, source: str | None, dry_run: bool, renew: bool) -> Output:  # noqa: FBT001
     """Create the webhooks of all mirrored projects.
 
     Uses the API of each forge, with the secret in the variable named by hook_secret_env, and reads each webhook back. A
     webhook that exists is completed if it lacks an event, and otherwise left as it is. Exits with 7 if some failed.
     """
-    done = install_hooks(invocation_of(ctx).logged_app(), url, source, dry_run=dry_run, renew=renew)
+    done = install_hooks(invocation.logged_app(), url, source, dry_run=dry_run, renew=renew)
     rows = [
         [one.source, one.project, one.action, one_line(one.error or ", ".join(one.missing) or "-")]
         for one in done.items
@@ -265,17 +218,16 @@ def hooks_install_command(ctx: click.Context, url: str, source: str | None, dry_
     return Output(done, lines, done.failure)
 
 
-@hooks_command.command("check", cls=LoreCommand, example="lore hooks check", answer=HookChecks)
+@hooks_command.command("check", example="lore hooks check", answer=HookChecks)
 @click.option("--url", help="The address that was given to `lore hooks install`; default: any with our path.")
 @_source_option()
-@click.pass_context
-def hooks_check_command(ctx: click.Context, url: str | None, source: str | None) -> Output:
+def hooks_check_command(invocation: Invocation, url: str | None, source: str | None) -> Output:
     """Compare sent webhooks with received ones.
 
     Asks the API of each forge for the webhook of every mirrored project and its last deliveries. Exits with 7 if a
     webhook is missing, incomplete, disabled or failing.
     """
-    done = check_hooks(invocation_of(ctx).logged_app(), url, source)
+    done = check_hooks(invocation.logged_app(), url, source)
     rows = [
         [
             one.source,

@@ -19,10 +19,10 @@ from tidelore.app.sources import (
     list_sources,
 )
 from tidelore.app.storage.moving import MovedTable, MoveReport, move_database
-from tidelore.cli.command import LoreCommand, LoreGroup, global_options, invocation_of
+from tidelore.cli.command import Invocation, LoreGroup, global_options, invocation_of, lore_command
 from tidelore.cli.output.render import Output, plural
 from tidelore.cli.output.table import Column, table
-from tidelore.core.config_file import config_path, parse_config
+from tidelore.core.config_file import parse_config
 from tidelore.core.errors import StorageFailed, UserError
 from tidelore.core.text import one_line
 
@@ -53,9 +53,8 @@ repos = [{repos}]
 """
 
 
-@click.command(
+@lore_command(
     "init",
-    cls=LoreCommand,
     example="lore init --gitlab-url https://gitlab.com --project group/project",
     answer=WrittenConfig,
 )
@@ -77,9 +76,8 @@ repos = [{repos}]
     "--github-repo", "repos", multiple=True, metavar="OWNER/REPO", help="GitHub repository to mirror (repeatable)."
 )
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
-@click.pass_context
 def init_command(
-    ctx: click.Context,
+    invocation: Invocation,
     gitlab_url: str,
     token_env: str,
     projects: tuple[str, ...],
@@ -96,7 +94,7 @@ def init_command(
     import tomllib
     from pathlib import Path
 
-    path = Path(config_path(invocation_of(ctx).choices.config, os.environ))
+    path = Path(invocation.config_file)
     if path.exists() and not overwrite:
         raise UserError(f"{path} already exists", fix="edit it, or replace it with --overwrite", path=str(path))
     gitlab = bool(projects) or not repos
@@ -138,16 +136,14 @@ def _write(path: Path, content: bytes) -> None:
         ) from None
 
 
-@click.command("doctor", cls=LoreCommand, example="lore doctor --offline", answer=Diagnosis)
+@lore_command("doctor", example="lore doctor --offline", answer=Diagnosis)
 @click.option("--offline", is_flag=True, help="Skip checks that need the network.")
-@click.pass_context
-def doctor_command(ctx: click.Context, offline: bool) -> Output:  # noqa: FBT001
+def doctor_command(invocation: Invocation, offline: bool) -> Output:  # noqa: FBT001
     """Check the configuration, database and sources.
 
     Prints a remedy for each problem. The exit code is that of the first problem.
     """
-    invocation = invocation_of(ctx)
-    file = config_path(invocation.choices.config, os.environ)
+    file = invocation.config_file
     found, problem = diagnose_setup(invocation.logged_app(), file, offline=offline)
     lines = []
     for finding in found.findings:
@@ -177,21 +173,18 @@ def sources_command(ctx: click.Context) -> Output | None:
     return Output(found, _entry_table(found.items) if found.items else ["No projects are configured."])
 
 
-@sources_command.command(
-    "accept", cls=LoreCommand, example="lore sources accept github owner/repo", answer=AcceptedRepository
-)
+@sources_command.command("accept", example="lore sources accept github owner/repo", answer=AcceptedRepository)
 @click.argument("source")
 @click.argument("path")
 @click.option("--force", is_flag=True, help="Take over the lock from another process.")
-@click.pass_context
-def accept_command(ctx: click.Context, source: str, path: str, force: bool) -> Output:  # noqa: FBT001
+def accept_command(invocation: Invocation, source: str, path: str, force: bool) -> Output:  # noqa: FBT001
     """Accept a replaced repository.
 
     SOURCE is the name of a GitHub host, PATH a repository configured there. Use it after an error with the code
     REPOSITORY_REPLACED. Stored data of the former repository is kept under the name it has now and is no longer updated
     unless that name is configured.
     """
-    done = accept(invocation_of(ctx).logged_app(), source, path, force=force)
+    done = accept(invocation.logged_app(), source, path, force=force)
     name, former = one_line(done.configured), done.former
     if former is None:
         return Output(done, [f"{name} has the known id {done.remote_id}; nothing to accept."])
@@ -213,11 +206,10 @@ def _entry_table(entries: list[SourceEntry]) -> list[str]:
     return table(["SOURCE", "PROJECT", "ID", "NAME NOW", Column("HOST", optional=True)], rows)
 
 
-@click.command("move", cls=LoreCommand, example="lore move --to postgresql://lore@db.example/lore", answer=MoveReport)
+@lore_command("move", example="lore move --to postgresql://lore@db.example/lore", answer=MoveReport)
 @click.option("--to", required=True, metavar="PATH|URL", help="Empty database, or a file that does not exist yet.")
 @click.option("--dry-run", is_flag=True, help="Show what would be copied; write nothing.")
-@click.pass_context
-def move_command(ctx: click.Context, to: str, dry_run: bool) -> Output:  # noqa: FBT001
+def move_command(invocation: Invocation, to: str, dry_run: bool) -> Output:  # noqa: FBT001
     """Copy the database to a file or to PostgreSQL.
 
     Stop the service first. Every table is copied and then compared by its number of rows and by a hash. The source is
@@ -227,7 +219,6 @@ def move_command(ctx: click.Context, to: str, dry_run: bool) -> Output:  # noqa:
     """
     from tidelore.cli.output.runs import progress
 
-    invocation = invocation_of(ctx)
     with progress(invocation) as on_progress:
         report, error = move_database(invocation.app(), to, on_progress, dry_run=dry_run)
     columns: list[Column | str] = [

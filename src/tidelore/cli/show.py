@@ -20,15 +20,7 @@ from tidelore.app.showing import (
     show_post,
     show_topic,
 )
-from tidelore.cli.command import (
-    LoreCommand,
-    LoreGroup,
-    freshness_options,
-    global_options,
-    invocation_of,
-    lockdown_option,
-    refresh_first,
-)
+from tidelore.cli.command import Invocation, freshness_options, lockdown_option, lore_command, lore_group, refresh_first
 from tidelore.cli.output.posts import post_lines
 from tidelore.cli.output.render import Output, choose_fields, only_fields, open_page, prose_block
 from tidelore.cli.output.table import page_columns
@@ -40,9 +32,8 @@ _MAX_TOKENS = click.option(
 )
 
 
-@click.command(
+@lore_command(
     "post",
-    cls=LoreCommand,
     example="lore show post https://bsky.app/profile/alice.bsky.social/post/3kabc",
     answer=ShownPost,
 )
@@ -52,9 +43,8 @@ _MAX_TOKENS = click.option(
 @click.option("--fields", metavar="A,B", help="Only these fields in JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.option("--open", "in_browser", is_flag=True, help="Also open it in the browser.")
-@click.pass_context
 def post_command(
-    ctx: click.Context,
+    invocation: Invocation,
     /,
     reference: str,
     *,
@@ -67,7 +57,6 @@ def post_command(
 
     REF is an at:// URI or the URL of the post on bsky.app.
     """
-    invocation = invocation_of(ctx)
     invocation.choices.robot |= as_json
     chosen = choose_fields(fields, ShownPost)
     post = show_post(invocation.app(), reference, max_tokens if invocation.choices.robot else None)
@@ -77,7 +66,7 @@ def post_command(
     return Output(only_fields(post, chosen), lines, paged=True)
 
 
-@click.command("topic", cls=LoreCommand, example="lore show topic 'owner/repo#12'", answer=ShownTopic)
+@lore_command("topic", example="lore show topic 'owner/repo#12'", answer=ShownTopic)
 @click.argument("reference", metavar="REF")
 @click.option("-p", "--project", metavar="PATH", help="Project (path or unambiguous ending).")
 @click.option("--skip", type=click.IntRange(0), default=0, help="Leave out the first comments (see `data.next`).")
@@ -86,9 +75,8 @@ def post_command(
 @click.option("--fields", metavar="A,B", help="Only these fields in JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.option("--open", "in_browser", is_flag=True, help="Also open it in the browser.")
-@click.pass_context
 def topic_command(
-    ctx: click.Context,
+    invocation: Invocation,
     /,
     reference: str,
     *,
@@ -104,7 +92,6 @@ def topic_command(
     REF is a number, '#12', 'owner/repo#12' or the URL of the discussion. A number that exists in several projects
     means the one in default_project.
     """
-    invocation = invocation_of(ctx)
     invocation.choices.robot |= as_json
     chosen = choose_fields(fields, ShownTopic)
     budget = max_tokens if invocation.choices.robot else None
@@ -115,16 +102,7 @@ def topic_command(
     return Output(only_fields(topic, chosen), lines, paged=True)
 
 
-@click.group(
-    "show",
-    cls=LoreGroup,
-    help="Show one issue, merge request, topic or post.",
-    no_args_is_help=True,
-    params=global_options(),
-    example="lore show mr 12",
-)
-def show_command() -> None:
-    pass
+show_command = lore_group("show", "Show one issue, merge request, topic or post.", example="lore show mr 12")
 
 
 show_command.add_command(post_command)
@@ -152,35 +130,31 @@ def _shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@show_command.command("issue", cls=LoreCommand, example="lore show issue 'group/project#12'", answer=ShownIssue)
+@show_command.command("issue", example="lore show issue 'group/project#12'", answer=ShownIssue)
 @_shared_options
-@click.pass_context
-def issue_command(ctx: click.Context, /, **wanted: Any) -> Output:
+def issue_command(invocation: Invocation, /, **wanted: Any) -> Output:
     """Show an issue with its discussions.
 
     REF is a number, '#12', 'group/project#12' or a URL. A number that exists in several projects means the one in
     default_project.
     """
-    return _show(ctx, "issue", files=False, **wanted)
+    return _show(invocation, "issue", files=False, **wanted)
 
 
-@show_command.command(
-    "mr", cls=LoreCommand, example="lore show mr 'group/project!12' --files", answer=ShownMergeRequest
-)
+@show_command.command("mr", example="lore show mr 'group/project!12' --files", answer=ShownMergeRequest)
 @click.option("--files", is_flag=True, help="Include the changed files.")
 @_shared_options
-@click.pass_context
-def mr_command(ctx: click.Context, /, **wanted: Any) -> Output:
+def mr_command(invocation: Invocation, /, **wanted: Any) -> Output:
     """Show a merge request with its discussions.
 
     REF is a number, '!12', 'group/project!12' or a URL. A number that exists in several projects means the one in
     default_project.
     """
-    return _show(ctx, "mr", **wanted)
+    return _show(invocation, "mr", **wanted)
 
 
 def _show(
-    ctx: click.Context,
+    invocation: Invocation,
     kind: Kind,
     *,
     reference: str,
@@ -197,7 +171,6 @@ def _show(
 ) -> Output:
     from tidelore.cli.output.conversations import item_lines
 
-    invocation = invocation_of(ctx)
     invocation.choices.robot |= as_json
     chosen = choose_fields(fields, ShownMergeRequest if kind == "mr" else ShownIssue)
     refresh_first(invocation, age, reference, project)

@@ -28,7 +28,7 @@ from tidelore.app.status import (
     read_metrics,
     show_run,
 )
-from tidelore.cli.command import Invocation, LoreCommand, LoreGroup, global_options, invocation_of
+from tidelore.cli.command import Invocation, LoreGroup, global_options, invocation_of, lore_command
 from tidelore.cli.output.render import Output, ago, plural, when
 from tidelore.cli.output.runs import describe_progress, failure_lines, outcome_line, running_lines
 from tidelore.cli.output.table import Column, fields, line_columns, on_terminal, page_columns, table
@@ -39,7 +39,7 @@ from tidelore.core.text import block, one_line, shorten
 _CLEAR = "\x1b[H\x1b[J"
 
 
-@click.command("status", cls=LoreCommand, example="lore status --watch", answer=ServiceOverview)
+@lore_command("status", example="lore status --watch", answer=ServiceOverview)
 @click.option("--watch", is_flag=True, help="Refresh until interrupted.")
 @click.option(
     "--every",
@@ -50,13 +50,11 @@ _CLEAR = "\x1b[H\x1b[J"
     help="Refresh interval for --watch.",
 )
 @click.option("--runs", type=click.IntRange(0, 1000), default=5, show_default=True, help="Number of runs to show.")
-@click.pass_context
-def status_command(ctx: click.Context, watch: bool, every: float, runs: int) -> Output:  # noqa: FBT001
+def status_command(invocation: Invocation, watch: bool, every: float, runs: int) -> Output:  # noqa: FBT001
     """Show the service, pending work and recent runs.
 
     Reads the local database only.
     """
-    invocation = invocation_of(ctx)
     if watch and invocation.choices.robot:
         raise UserError("--watch cannot be used with --robot", fix="run `lore status --robot` repeatedly instead")
     if watch:
@@ -227,12 +225,11 @@ def sync_runs_command(ctx: click.Context, failed: bool, limit: int) -> Output | 
     return Output(found, _list_lines(found.items, found.total, failed=failed))
 
 
-@sync_runs_command.command("show", cls=LoreCommand, example="lore sync-runs show 12", answer=ShownRun)
+@sync_runs_command.command("show", example="lore sync-runs show 12", answer=ShownRun)
 @click.argument("run_id", metavar="ID", type=click.IntRange(1, _LARGEST_ID))
-@click.pass_context
-def show_run_command(ctx: click.Context, run_id: int) -> Output:
+def show_run_command(invocation: Invocation, run_id: int) -> Output:
     """Show one run and how to continue it."""
-    run = show_run(invocation_of(ctx).app(), run_id)
+    run = show_run(invocation.app(), run_id)
     return Output(run, _record_lines(run))
 
 
@@ -300,25 +297,23 @@ def _shown(value: Any) -> Any:
     return msgspec.json.encode(value).decode() if isinstance(value, Struct) else value
 
 
-@click.command("metrics", cls=LoreCommand, example="lore metrics", answer=Metrics)
-@click.pass_context
-def metrics_command(ctx: click.Context) -> Output:
+@lore_command("metrics", example="lore metrics", answer=Metrics)
+def metrics_command(invocation: Invocation) -> Output:
     """Print metrics in the Prometheus text format.
 
     Same as /metrics of the service. Reads the local database only.
     """
-    metrics, text = read_metrics(invocation_of(ctx).app())
+    metrics, text = read_metrics(invocation.app())
     return Output(metrics, text.splitlines())
 
 
-@click.command("check", cls=LoreCommand, example="lore check", answer=CheckResults)
-@click.pass_context
-def check_command(ctx: click.Context) -> Output:
+@lore_command("check", example="lore check", answer=CheckResults)
+def check_command(invocation: Invocation) -> Output:
     """Check the database for inconsistencies.
 
     Reads the whole database and changes nothing. Exits with 8 if a check fails.
     """
-    found = check(invocation_of(ctx).app())
+    found = check(invocation.app())
     width = max(len(result.check) for result in found.checks)
     lines = [f"{'ok ' if one.ok else 'BAD'} {one.check:<{width}}  {one.detail}" for one in found.checks]
     return Output(found, lines, found.error)

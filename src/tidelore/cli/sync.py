@@ -28,7 +28,7 @@ from tidelore.app.syncing import (
     plan_sync,
     run_sync,
 )
-from tidelore.cli.command import LoreCommand, invocation_of
+from tidelore.cli.command import Invocation, lore_command
 from tidelore.cli.output.render import Output, plural
 from tidelore.cli.output.runs import (
     STAGE_NAMES,
@@ -40,9 +40,8 @@ from tidelore.cli.output.runs import (
 )
 
 
-@click.command(
+@lore_command(
     "sync",
-    cls=LoreCommand,
     example="lore sync --project group/project",
     answer=(SyncRun, PollRun, RefreshedItems, SyncPlan, ItemsPlan),
 )
@@ -90,8 +89,7 @@ from tidelore.cli.output.runs import (
     help="Stop requests to a server when N requests are left of its rate limit.",
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be done, without lock, database or network.")
-@click.pass_context
-def sync_command(ctx: click.Context, /, **wanted: Any) -> Output:
+def sync_command(invocation: Invocation, /, **wanted: Any) -> Output:
     """Update the local copy.
 
     Polls GitHub and Bluesky as `lore poll` does. Reads the lists of the configured projects, then the
@@ -105,7 +103,6 @@ def sync_command(ctx: click.Context, /, **wanted: Any) -> Output:
     With --max-requests or --reserve-rate-limit, stops when the requests are used up, says what is left and exits with
     5; the next run continues there.
     """
-    invocation = invocation_of(ctx)
     request = SyncRequest(**wanted)
     if request.dry_run:
         plan = plan_sync(invocation.app(), request)
@@ -180,7 +177,7 @@ def _plan_lines(plan: SyncPlan) -> list[str]:
     return lines
 
 
-@click.command("ingest", cls=LoreCommand, example="lore ingest --type issues", answer=MirrorRun)
+@lore_command("ingest", example="lore ingest --type issues", answer=MirrorRun)
 @click.option(
     "--type",
     "resource",
@@ -192,9 +189,8 @@ def _plan_lines(plan: SyncPlan) -> list[str]:
 @click.option("--full", is_flag=True, help="Read everything again from the beginning.")
 @click.option("--no-status", is_flag=True, help="Skip issue statuses; a later run fetches them.")
 @click.option("--force", is_flag=True, help="Take over the lock from another process.")
-@click.pass_context
 def ingest_command(
-    ctx: click.Context,
+    invocation: Invocation,
     resource: str,
     project: str | None,
     full: bool,  # noqa: FBT001
@@ -206,7 +202,6 @@ def ingest_command(
     Includes discussions, notes and resource events, the status of issues, and the closing issues and changed files of
     merge requests. Reads only changes since the last run. Unlike `lore sync`, updates no documents and no embeddings.
     """
-    invocation = invocation_of(ctx)
     with progress(invocation) as on_progress:
         run, error = ingest(
             invocation.logged_app(),
@@ -220,31 +215,27 @@ def ingest_command(
     return Output(run, report_lines(run, resource), error)
 
 
-@click.command("generate-docs", cls=LoreCommand, example="lore generate-docs --full", answer=DocumentCounts)
+@lore_command("generate-docs", example="lore generate-docs --full", answer=DocumentCounts)
 @click.option("--full", is_flag=True, help="Check every item, not only changed ones.")
 @click.option("--force", is_flag=True, help="Take over the lock from another process.")
-@click.pass_context
-def generate_docs_command(ctx: click.Context, full: bool, force: bool) -> Output:  # noqa: FBT001
+def generate_docs_command(invocation: Invocation, full: bool, force: bool) -> Output:  # noqa: FBT001
     """Update the search documents of changed items.
 
     `lore sync` does this too. Unchanged documents are not rewritten.
     """
-    invocation = invocation_of(ctx)
     with progress(invocation) as on_progress:
         made, error = generate_documents(invocation.logged_app(), on_progress, full=full, force=force)
     line = f"{plural(made.regenerated, 'document')} written, {made.unchanged:,} unchanged, {made.removed:,} removed"
     return Output(made, [line], error)
 
 
-@click.command("embed", cls=LoreCommand, example="lore embed", answer=EmbedCounts)
+@lore_command("embed", example="lore embed", answer=EmbedCounts)
 @click.option("--full", is_flag=True, help="Recompute all embeddings.")
-@click.pass_context
-def embed_command(ctx: click.Context, full: bool) -> Output:  # noqa: FBT001
+def embed_command(invocation: Invocation, full: bool) -> Output:  # noqa: FBT001
     """Compute missing embeddings of search documents.
 
     `lore sync` does this too. Takes no lock, so other commands may run at the same time.
     """
-    invocation = invocation_of(ctx)
     with progress(invocation) as on_progress:
         made, error = compute_embeddings(invocation.logged_app(), on_progress, full=full)
     lines = [f"{embed_line(made)} in {made.seconds:.1f} s"] if made.model else []

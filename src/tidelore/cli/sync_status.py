@@ -25,7 +25,7 @@ from tidelore.app.positions import (
 )
 from tidelore.app.reports import CHILD_NAMES
 from tidelore.app.status import ListedRun
-from tidelore.cli.command import Invocation, LoreCommand, LoreGroup, global_options, invocation_of
+from tidelore.cli.command import Invocation, lore_command, lore_group
 from tidelore.cli.output.render import Output, ago, instant, plural
 from tidelore.cli.output.runs import running_lines
 from tidelore.cli.output.table import Column, fields, page_columns, table
@@ -33,16 +33,15 @@ from tidelore.cli.output.table import Column, fields, page_columns, table
 QUARANTINE_SHOWN = 10
 
 
-@click.command("sync-status", cls=LoreCommand, example="lore sync-status", answer=SyncStatus)
+@lore_command("sync-status", example="lore sync-status", answer=SyncStatus)
 @click.option("--runs", type=click.IntRange(0, 1000), default=5, show_default=True, help="Number of runs to show.")
-@click.pass_context
-def sync_status_command(ctx: click.Context, runs: int) -> Output:
+def sync_status_command(invocation: Invocation, runs: int) -> Output:
     """Show how far each list has been read.
 
     A list is complete up to its watermark. Child items (discussions, events, files) are due until they have been read
     for the stored version of their parent; settling ones are read once more, failing ones could not be read.
     """
-    status = sync_status(invocation_of(ctx).app(), runs)
+    status = sync_status(invocation.app(), runs)
     return Output(status, _lines(status))
 
 
@@ -201,56 +200,39 @@ def _fit(text: str) -> list[str]:
     )
 
 
-@click.group(
-    "cursors",
-    cls=LoreGroup,
-    help="List, show or reset reading positions.",
-    no_args_is_help=True,
-    params=global_options(),
-    example="lore cursors list",
-)
-def cursors_command() -> None:
-    pass
+cursors_command = lore_group("cursors", "List, show or reset reading positions.", example="lore cursors list")
 
 
-@cursors_command.command("list", cls=LoreCommand, example="lore cursors list", answer=PositionList)
-@click.pass_context
-def list_command(ctx: click.Context) -> Output:
+@cursors_command.command("list", example="lore cursors list", answer=PositionList)
+def list_command(invocation: Invocation) -> Output:
     """List all reading positions."""
-    found = list_positions(invocation_of(ctx).app())
+    found = list_positions(invocation.app())
     return Output(found, cursor_table(found.items) if found.items else ["No cursors yet."])
 
 
-@cursors_command.command(
-    "show", cls=LoreCommand, example="lore cursors show gitlab.issues group/project", answer=ReadingPosition
-)
+@cursors_command.command("show", example="lore cursors show gitlab.issues group/project", answer=ReadingPosition)
 @click.argument("surface")
 @click.argument("scope")
-@click.pass_context
-def show_command(ctx: click.Context, surface: str, scope: str) -> Output:
+def show_command(invocation: Invocation, surface: str, scope: str) -> Output:
     """Show one reading position.
 
     SURFACE is a list such as gitlab.issues. SCOPE is a project path or number, or a Bluesky account.
     """
-    found = show_position(invocation_of(ctx).app(), surface, scope)
+    found = show_position(invocation.app(), surface, scope)
     return Output(found, fields({name: getattr(found, name) for name in found.__struct_fields__}))
 
 
-@cursors_command.command(
-    "reset", cls=LoreCommand, example="lore cursors reset gitlab.issues group/project --yes", answer=ResetPosition
-)
+@cursors_command.command("reset", example="lore cursors reset gitlab.issues group/project --yes", answer=ResetPosition)
 @click.argument("surface")
 @click.argument("scope")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--force", is_flag=True, help="Take over the lock from another process.")
-@click.pass_context
-def reset_command(ctx: click.Context, surface: str, scope: str, yes: bool, force: bool) -> Output:  # noqa: FBT001
+def reset_command(invocation: Invocation, surface: str, scope: str, yes: bool, force: bool) -> Output:  # noqa: FBT001
     """Reset a reading position.
 
     The next run reads the list from the beginning. Stored rows are kept. The reset is recorded in `lore sync-runs`.
     Asks for confirmation on a terminal; without a terminal --yes is required.
     """
-    invocation = invocation_of(ctx)
     found = reset_position(
         invocation.app(), surface, scope, force=force, confirm=lambda name: yes or _confirmed(invocation, name)
     )

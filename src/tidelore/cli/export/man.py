@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from tidelore import __version__
 from tidelore.app.answers import means
-from tidelore.cli.command import LoreCommand, LoreGroup, global_options
+from tidelore.cli.command import Invocation, LoreCommand, LoreGroup, global_options, lore_command
 from tidelore.cli.output.render import Output
 from tidelore.core.errors import EXIT_CODES, UserError
 
@@ -35,15 +35,14 @@ class ManualPage(Struct, frozen=True):
     page: Annotated[str, means("the page in the man format of roff")]
 
 
-@click.command("man", cls=LoreCommand, example="lore man search | man -l -", answer=ManualPage)
+@lore_command("man", example="lore man search | man -l -", answer=ManualPage)
 @click.argument("command", nargs=-1)
-@click.pass_context
-def man_command(ctx: click.Context, command: tuple[str, ...]) -> Output:
+def man_command(_invocation: Invocation, command: tuple[str, ...]) -> Output:
     """Print a man page.
 
     Without COMMAND, the page lore(1), which the package installs.
     """
-    root = ctx.find_root().command
+    root = click.get_current_context().find_root().command
     assert isinstance(root, click.Group)
     if not command:
         page = manual(root)

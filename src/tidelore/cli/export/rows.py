@@ -15,7 +15,7 @@ import click
 from tidelore.app.export.formats import FORMATS, Export, ExportTarget, choose_format, write_export
 from tidelore.app.export.rows import SHAPES, ExportRequest, NoteRequest, export_rows
 from tidelore.app.listing import POST_KINDS, ListRequest, PostRequest, TopicRequest
-from tidelore.cli.command import LoreCommand, LoreGroup, global_options, invocation_of
+from tidelore.cli.command import Invocation, LoreGroup, global_options
 from tidelore.cli.output.render import Output, choose_fields, plural
 from tidelore.cli.output.table import on_terminal
 from tidelore.core.clock import SystemClock
@@ -62,22 +62,19 @@ def export_command() -> None:
     """Export rows as CSV, JSON or Parquet."""
 
 
-@export_command.command(
-    "issues", cls=LoreCommand, example="lore export issues --label bug --format jsonl", answer=Export
-)
+@export_command.command("issues", example="lore export issues --label bug --format jsonl", answer=Export)
 @click.option("--state", type=click.Choice(["opened", "closed", "all"]), default="all", help="Only this state.")
 @click.option("--status", metavar="NAME", help="Only issues with this work item status.")
 @_with(_AUTHOR, *_PEOPLE, _PROJECT, _SINCE, _DELETED)
-@click.pass_context
-def issues_command(ctx: click.Context, /, **wanted: Any) -> Output | None:
+def issues_command(invocation: Invocation, /, **wanted: Any) -> Output | None:
     """Export issues.
 
     With their descriptions, in the order of their creation.
     """
-    return _export(ctx, "issues", ListRequest, wanted)
+    return _export(invocation, "issues", ListRequest, wanted)
 
 
-@export_command.command("mrs", cls=LoreCommand, example="lore export mrs --state merged -o merged.csv", answer=Export)
+@export_command.command("mrs", example="lore export mrs --state merged -o merged.csv", answer=Export)
 @click.option(
     "--state",
     type=click.Choice(["opened", "merged", "closed", "locked", "all"]),
@@ -89,57 +86,50 @@ def issues_command(ctx: click.Context, /, **wanted: Any) -> Output | None:
 @click.option("--target-branch", metavar="NAME", help="Only merge requests into this branch.")
 @click.option("--source-branch", metavar="NAME", help="Only merge requests from this branch.")
 @_with(_AUTHOR, *_PEOPLE, _PROJECT, _SINCE, _DELETED)
-@click.pass_context
-def mrs_command(ctx: click.Context, /, **wanted: Any) -> Output | None:
+def mrs_command(invocation: Invocation, /, **wanted: Any) -> Output | None:
     """Export merge requests.
 
     With their descriptions, in the order of their creation.
     """
-    return _export(ctx, "mrs", ListRequest, wanted)
+    return _export(invocation, "mrs", ListRequest, wanted)
 
 
-@export_command.command(
-    "notes", cls=LoreCommand, example="lore export notes --author alice --since 30d -o notes.jsonl", answer=Export
-)
+@export_command.command("notes", example="lore export notes --author alice --since 30d -o notes.jsonl", answer=Export)
 @click.option("--system", is_flag=True, help="Include system notes.")
 @_with(_AUTHOR, _PROJECT, _SINCE)
-@click.pass_context
-def notes_command(ctx: click.Context, /, **wanted: Any) -> Output | None:
+def notes_command(invocation: Invocation, /, **wanted: Any) -> Output | None:
     """Export notes.
 
     Of issues and merge requests, in the order in which they were stored.
     """
-    return _export(ctx, "notes", NoteRequest, wanted)
+    return _export(invocation, "notes", NoteRequest, wanted)
 
 
-@export_command.command("topics", cls=LoreCommand, example="lore export topics --format json", answer=Export)
+@export_command.command("topics", example="lore export topics --format json", answer=Export)
 @click.option("--state", type=click.Choice(["opened", "closed", "all"]), default="all", help="Only this state.")
 @click.option("--answered/--unanswered", default=None, help="Only topics with an answer, or only those without one.")
 @click.option("--category", metavar="NAME", help="Only topics in this category.")
 @_with(_AUTHOR, _PROJECT, _SINCE, _DELETED)
-@click.pass_context
-def topics_command(ctx: click.Context, /, **wanted: Any) -> Output | None:
+def topics_command(invocation: Invocation, /, **wanted: Any) -> Output | None:
     """Export topics.
 
     The Discussions of GitHub, in the order of their creation.
     """
-    return _export(ctx, "topics", TopicRequest, wanted)
+    return _export(invocation, "topics", TopicRequest, wanted)
 
 
-@export_command.command("posts", cls=LoreCommand, example="lore export posts --since 7d -o posts.csv", answer=Export)
+@export_command.command("posts", example="lore export posts --since 7d -o posts.csv", answer=Export)
 @click.option("--kind", type=click.Choice(POST_KINDS), help="Only posts of this kind.")
 @_with(_AUTHOR, _SINCE, _DELETED)
-@click.pass_context
-def posts_command(ctx: click.Context, /, **wanted: Any) -> Output | None:
+def posts_command(invocation: Invocation, /, **wanted: Any) -> Output | None:
     """Export posts.
 
     Newest first.
     """
-    return _export(ctx, "posts", PostRequest, wanted)
+    return _export(invocation, "posts", PostRequest, wanted)
 
 
-def _export(ctx: click.Context, what: str, request: type[ExportRequest], wanted: dict[str, Any]) -> Output | None:
-    invocation = invocation_of(ctx)
+def _export(invocation: Invocation, what: str, request: type[ExportRequest], wanted: dict[str, Any]) -> Output | None:
     path, limit, fields = wanted.pop("output"), wanted.pop("limit"), wanted.pop("fields")
     kind = choose_format(wanted.pop("kind_of_file"), path)
     shape = SHAPES[what]

@@ -6,7 +6,7 @@ import click
 
 from tidelore.app.export.datasette import DatasetteCommand, prepare_datasette
 from tidelore.app.export.snapshot import Snapshot, make_snapshot
-from tidelore.cli.command import LoreCommand, invocation_of
+from tidelore.cli.command import Invocation, lore_command
 from tidelore.cli.output.render import Output, instant, plural
 from tidelore.core.text import one_line
 
@@ -20,14 +20,13 @@ _NOUNS = {
 }
 
 
-@click.command("snapshot", cls=LoreCommand, example="lore snapshot team.db --no-payloads", answer=Snapshot)
+@lore_command("snapshot", example="lore snapshot team.db --no-payloads", answer=Snapshot)
 @click.argument("file", metavar="FILE")
 @click.option("-p", "--project", metavar="PATH", help="Only this project (path or unambiguous ending).")
 @click.option("--no-payloads", is_flag=True, help="Leave out the raw payloads, which reading does not need.")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
-@click.pass_context
 def snapshot_command(
-    ctx: click.Context,
+    invocation: Invocation,
     file: str,
     project: str | None,
     no_payloads: bool,  # noqa: FBT001
@@ -40,7 +39,7 @@ def snapshot_command(
     contains no secrets, tokens, pending replies or feedback, and cannot be synced. A snapshot of one project has no
     posts and no vectors: search there is by words.
     """
-    done = make_snapshot(invocation_of(ctx).app(), file, project, payloads=not no_payloads, replace=force)
+    done = make_snapshot(invocation.app(), file, project, payloads=not no_payloads, replace=force)
     counts = [plural(getattr(done.counts, name), noun) for name, noun in _NOUNS.items() if getattr(done.counts, name)]
     of_project = f" of {one_line(done.project)}" if done.project else ""
     return Output(
@@ -53,16 +52,15 @@ def snapshot_command(
     )
 
 
-@click.command("datasette", cls=LoreCommand, example="lore datasette team.db", answer=DatasetteCommand)
+@lore_command("datasette", example="lore datasette team.db", answer=DatasetteCommand)
 @click.argument("file", metavar="[FILE]", required=False)
 @click.option("--metadata", metavar="FILE", help="Where to write the metadata; default: in the cache folder.")
-@click.pass_context
-def datasette_command(ctx: click.Context, file: str | None, metadata: str | None) -> Output:
+def datasette_command(invocation: Invocation, file: str | None, metadata: str | None) -> Output:
     """Show the copy in Datasette.
 
     Prints the command to run. FILE is a database or a snapshot; default: the configured database. Writes a metadata
     file with descriptions of all tables and columns, facets, sort orders and two queries. Datasette itself is not part
     of this package: `pip install datasette`.
     """
-    found = prepare_datasette(invocation_of(ctx).app(), file, metadata)
+    found = prepare_datasette(invocation.app(), file, metadata)
     return Output(found, [found.command])

@@ -18,7 +18,7 @@ from tidelore.app.reading.changes import (
     list_changes,
     read_digest,
 )
-from tidelore.cli.command import LoreCommand, invocation_of, lockdown_option
+from tidelore.cli.command import Invocation, lockdown_option, lore_command
 from tidelore.cli.output.render import Output, ago, instant, plural
 from tidelore.cli.output.table import line_columns
 from tidelore.cli.reading.threads import request_lines
@@ -28,7 +28,7 @@ _STEP = "  "
 _COLOURS = {"new": "green", "merged": "magenta", "closed": "red", "deleted": "red"}
 
 
-@click.command("changes", cls=LoreCommand, example="lore changes --since 1d --max-tokens 2000", answer=ChangePage)
+@lore_command("changes", example="lore changes --since 1d --max-tokens 2000", answer=ChangePage)
 @click.option(
     "--since",
     metavar="CURSOR|WHEN",
@@ -41,34 +41,30 @@ _COLOURS = {"new": "green", "merged": "magenta", "closed": "red", "deleted": "re
 @click.option("--max-tokens", type=click.IntRange(256), help="With --robot: limit the answer to this number of tokens.")
 @lockdown_option
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
-@click.pass_context
-def changes_command(ctx: click.Context, /, **wanted: Any) -> Output:
+def changes_command(invocation: Invocation, /, **wanted: Any) -> Output:
     """List what changed in the local copy, newest change first.
 
     Issues, merge requests, topics and posts, each once with its new notes. With a time, what happened since then. With
     the `cursor` of an earlier call, every change that was stored after that call, each exactly once: read the pages to
     the end (`next`), then pass `cursor` at the next visit.
     """
-    invocation = invocation_of(ctx)
     invocation.choices.robot |= wanted.pop("as_json")
     robot, budget = invocation.choices.robot, wanted.pop("max_tokens")
     page = list_changes(invocation.app(), ChangeQuestion(**wanted, max_tokens=budget if robot else None))
     return Output(page, () if robot else list(_change_lines(page)))
 
 
-@click.command("digest", cls=LoreCommand, example="lore digest --since yesterday", answer=Digest)
+@lore_command("digest", example="lore digest --since yesterday", answer=Digest)
 @click.option("--since", metavar="WHEN", default="yesterday", help="Begin at: 12h, 7d, today, yesterday or 2026-03-01.")
 @click.option("-p", "--project", metavar="PATH", help="Only this project (path or unambiguous ending).")
 @click.option("-n", "--limit", type=click.IntRange(1, 1000), default=50, help="Number of items to show.")
 @lockdown_option
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
-@click.pass_context
-def digest_command(ctx: click.Context, /, since: str, *, project: str | None, limit: int, as_json: bool) -> Output:
+def digest_command(invocation: Invocation, /, since: str, *, project: str | None, limit: int, as_json: bool) -> Output:
     """Summarise what is new, and what waits for you.
 
     Days begin at midnight UTC. What waits for you needs your login (see `lore threads`).
     """
-    invocation = invocation_of(ctx)
     invocation.choices.robot |= as_json
     found = read_digest(invocation.app(), since, project, limit)
     return Output(found, () if invocation.choices.robot else list(digest_lines(found)))

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from tidelore.app.reading.context import DEFAULT_TOKENS, Context, ContextQuestion, read_context
-from tidelore.cli.command import LoreCommand, freshness_options, invocation_of, lockdown_option, refresh_first
+from tidelore.cli.command import Invocation, freshness_options, lockdown_option, lore_command, refresh_first
 from tidelore.cli.output.conversations import Prose
 from tidelore.cli.output.render import Output, ago, prose_block
 from tidelore.cli.output.table import page_columns
@@ -20,7 +20,7 @@ from tidelore.core.text import block, one_line
 _STEP = "  "
 
 
-@click.command("context", cls=LoreCommand, example="lore context 'group/project!12' --max-tokens 1500", answer=Context)
+@lore_command("context", example="lore context 'group/project!12' --max-tokens 1500", answer=Context)
 @click.argument("reference", metavar="REF")
 @click.option("-p", "--project", metavar="PATH", help="Project (path or unambiguous ending).")
 @click.option(
@@ -29,16 +29,14 @@ _STEP = "  "
 @lockdown_option
 @freshness_options
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
-@click.pass_context
 def context_command(
-    ctx: click.Context, /, reference: str, *, project: str | None, max_tokens: int, as_json: bool, **age: Any
+    invocation: Invocation, /, reference: str, *, project: str | None, max_tokens: int, as_json: bool, **age: Any
 ) -> Output:
     """Show what matters about an item, within a budget.
 
     The answer has the item, notes that decide something, unresolved threads, linked items, changed files and events.
     What does not fit is counted, with the command that shows it.
     """
-    invocation = invocation_of(ctx)
     invocation.choices.robot |= as_json
     refresh_first(invocation, age, reference, project)
     question = ContextQuestion(reference=reference, project=project, max_tokens=max_tokens)

@@ -13,55 +13,51 @@ import msgspec
 from tidelore.app.reading.coverage import Coverage, CoveredList, read_coverage
 from tidelore.app.reading.opening import OpenedItem, find_page
 from tidelore.app.reading.payloads import ItemPayloads, find_payloads
-from tidelore.cli.command import LoreCommand, invocation_of
+from tidelore.cli.command import Invocation, lore_command
 from tidelore.cli.output.render import Output, open_page, plural, when
 from tidelore.cli.output.table import Column, table
 from tidelore.core.clock import describe_age, format_instant
 
 
-@click.command("open", cls=LoreCommand, example="lore open 'group/project!12'", answer=OpenedItem)
+@lore_command("open", example="lore open 'group/project!12'", answer=OpenedItem)
 @click.argument("reference", metavar="REF")
 @click.option("-p", "--project", metavar="PATH", help="Project (path or unambiguous ending).")
 @click.option("--print", "only_print", is_flag=True, help="Print the address instead of opening it.")
-@click.pass_context
-def open_command(ctx: click.Context, /, reference: str, *, project: str | None, only_print: bool) -> Output:
+def open_command(invocation: Invocation, /, reference: str, *, project: str | None, only_print: bool) -> Output:
     """Open an item in the browser.
 
     REF is '#12', '!12', 'group/project!12', a URL, an at:// URI, or a number that only one kind of item has.
     """
-    found = find_page(invocation_of(ctx).app(), reference, project)
+    found = find_page(invocation.app(), reference, project)
     if not only_print:
         open_page(found.web_url)
     return Output(found, [found.web_url])
 
 
-@click.command("payload", cls=LoreCommand, example="lore payload 'group/project!12'", answer=ItemPayloads)
+@lore_command("payload", example="lore payload 'group/project!12'", answer=ItemPayloads)
 @click.argument("reference", metavar="REF")
 @click.option("-p", "--project", metavar="PATH", help="Project (path or unambiguous ending).")
 @click.option("--discussions", is_flag=True, help="Also print its discussions and comments, one a line.")
-@click.pass_context
-def payload_command(ctx: click.Context, /, reference: str, *, project: str | None, discussions: bool) -> Output:
+def payload_command(invocation: Invocation, /, reference: str, *, project: str | None, discussions: bool) -> Output:
     """Print raw JSON of an item.
 
     REF is '#12', '!12', 'group/project!12', a URL, an at:// URI, or a number that only one kind of item has. Fields
     that no other command shows are part of it.
     """
-    found = find_payloads(invocation_of(ctx).app(), reference, project, below=discussions)
+    found = find_payloads(invocation.app(), reference, project, below=discussions)
     return Output(found, [msgspec.json.encode(one.payload).decode() for one in (found.item, *found.below)])
 
 
-@click.command("coverage", cls=LoreCommand, example="lore coverage -p group/project", answer=Coverage)
+@lore_command("coverage", example="lore coverage -p group/project", answer=Coverage)
 @click.option("-p", "--project", metavar="PATH", help="Only this project (path or unambiguous ending).")
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
-@click.pass_context
-def coverage_command(ctx: click.Context, /, project: str | None, *, as_json: bool) -> Output:
+def coverage_command(invocation: Invocation, /, project: str | None, *, as_json: bool) -> Output:
     """Show how complete the copy is.
 
     For each project: the lists with the number of stored items, and for what belongs to them (discussions, events,
     files and the like) how many issues and merge requests are current, outdated, never read, failing or unavailable.
     A list that is complete "since" a day leaves out what was last updated before (`mirror_since`).
     """
-    invocation = invocation_of(ctx)
     invocation.choices.robot |= as_json
     found = read_coverage(invocation.app(), project)
     return Output(found, () if invocation.choices.robot else list(_lines(found)))

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from tidelore.app.reading.duplicates import DuplicateQuestion, Duplicates, find_duplicates
-from tidelore.cli.command import LoreCommand, invocation_of
+from tidelore.cli.command import Invocation, lore_command
 from tidelore.cli.output.render import Output, plural
 from tidelore.cli.output.table import line_columns
 from tidelore.core.text import one_line, shorten
@@ -19,7 +19,7 @@ from tidelore.core.text import one_line, shorten
 _STEP = "  "
 
 
-@click.command("duplicates", cls=LoreCommand, example="lore duplicates -p group/project", answer=Duplicates)
+@lore_command("duplicates", example="lore duplicates -p group/project", answer=Duplicates)
 @click.argument("reference", metavar="[REF]", required=False)
 @click.option("-p", "--project", metavar="PATH", help="Only this project (path or unambiguous ending).")
 @click.option(
@@ -27,14 +27,12 @@ _STEP = "  "
 )
 @click.option("-n", "--limit", type=click.IntRange(1, 1000), default=20, help="Number of groups to show.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
-@click.pass_context
-def duplicates_command(ctx: click.Context, /, **wanted: Any) -> Output:
+def duplicates_command(invocation: Invocation, /, **wanted: Any) -> Output:
     """Find open issues that may describe the same thing.
 
     Compares titles and descriptions by their rare words. REF compares one issue with the others. Each pair is shown
     with its evidence; nothing is closed.
     """
-    invocation = invocation_of(ctx)
     invocation.choices.robot |= wanted.pop("as_json")
     found = find_duplicates(invocation.app(), DuplicateQuestion(**wanted))
     return Output(found, () if invocation.choices.robot else list(_lines(found, line_columns())))

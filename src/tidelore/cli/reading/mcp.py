@@ -9,7 +9,7 @@ import click
 from msgspec import Struct
 
 from tidelore.app.answers import means
-from tidelore.cli.command import LoreCommand, invocation_of, lockdown_option
+from tidelore.cli.command import Invocation, lockdown_option, lore_command
 from tidelore.cli.output.render import Output
 from tidelore.core.errors import UserError
 from tidelore.core.extras import require
@@ -25,13 +25,12 @@ class McpServed(Struct, frozen=True):
     address: Annotated[str | None, means("the URL that was served, or null for stdio")]
 
 
-@click.command("mcp", cls=LoreCommand, example="lore mcp --http --port 8766", answer=McpServed)
+@lore_command("mcp", example="lore mcp --http --port 8766", answer=McpServed)
 @click.option("--http", is_flag=True, help="Serve HTTP on 127.0.0.1 instead of stdin and stdout.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8766, help="With --http: port; 0 chooses a free one.")
 @click.option("--allow-writes", is_flag=True, help="Offer the tool `reply`, which posts replies and resolves threads.")
 @lockdown_option
-@click.pass_context
-def mcp_command(ctx: click.Context, /, *, http: bool, port: int, allow_writes: bool) -> Output:
+def mcp_command(invocation: Invocation, /, *, http: bool, port: int, allow_writes: bool) -> Output:
     """Serve agents over the Model Context Protocol (MCP).
 
     Tools: search, show, threads, changes and refresh, with --allow-writes also reply, and lore://thread/REF as
@@ -42,7 +41,7 @@ def mcp_command(ctx: click.Context, /, *, http: bool, port: int, allow_writes: b
     require("mcp", "`lore mcp`")
     from tidelore.mcp.server import serve_http, serve_stdio
 
-    app = invocation_of(ctx).app()
+    app = invocation.app()
     if not http:
         serve_stdio(app, allow_writes=allow_writes)
         return Output(McpServed("stdio", None))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from tidelore.app.reading.saved_searches import RemovedSearch, SavedSearches, list_saved, remove_saved
-from tidelore.cli.command import LoreCommand, LoreGroup, global_options, invocation_of
+from tidelore.cli.command import Invocation, LoreGroup, global_options, invocation_of
 from tidelore.cli.output.render import Output, when
 from tidelore.cli.output.table import table
 
@@ -36,10 +36,9 @@ def searches_command(ctx: click.Context) -> Output | None:
     return Output(found, lines if rows else ["No saved searches. Save one with `lore search QUERY --save NAME`."])
 
 
-@searches_command.command("remove", cls=LoreCommand, example="lore searches remove locks", answer=RemovedSearch)
+@searches_command.command("remove", example="lore searches remove locks", answer=RemovedSearch)
 @click.argument("name")
-@click.pass_context
-def remove_command(ctx: click.Context, name: str) -> Output:
+def remove_command(invocation: Invocation, name: str) -> Output:
     """Remove a saved search."""
-    done = remove_saved(invocation_of(ctx).app(), name)
+    done = remove_saved(invocation.app(), name)
     return Output(done, [f"Removed {done.name}."])

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from tidelore.app.reading.threads import ListedThread, RequestedReview, ThreadPage, ThreadQuestion, list_threads
-from tidelore.cli.command import LoreCommand, freshness_options, invocation_of, lockdown_option, refresh_first
+from tidelore.cli.command import Invocation, freshness_options, lockdown_option, lore_command, refresh_first
 from tidelore.cli.output.render import Output, ago, choose_fields, only_fields, open_page, plural, when
 from tidelore.cli.output.table import line_columns, on_terminal, table
 from tidelore.core.text import one_line, shorten
@@ -25,7 +25,7 @@ _WAITS = {
 }
 
 
-@click.command("threads", cls=LoreCommand, example="lore threads --waiting-on me", answer=ThreadPage)
+@lore_command("threads", example="lore threads --waiting-on me", answer=ThreadPage)
 @click.argument("reference", metavar="[REF]", required=False)
 @click.option("--unresolved", is_flag=True, help="Only threads that are not resolved, or whose state is unknown.")
 @click.option("--mine", is_flag=True, help="Only threads on your items, with your notes, or that mention you.")
@@ -50,8 +50,7 @@ _WAITS = {
 @click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
 @click.option("--open", "in_browser", is_flag=True, help="Open the first item in the browser.")
-@click.pass_context
-def threads_command(ctx: click.Context, /, **wanted: Any) -> Output:
+def threads_command(invocation: Invocation, /, **wanted: Any) -> Output:
     """List review threads and discussions, newest note first.
 
     REF is an issue or merge request: a number, '#12', '!12', 'group/project!12' or a URL. Without it, the threads of
@@ -61,7 +60,6 @@ def threads_command(ctx: click.Context, /, **wanted: Any) -> Output:
     that wait for your review come before them. Your login is `login` of
     the host in the configuration, or what the host reported to `lore doctor`.
     """
-    invocation = invocation_of(ctx)
     invocation.choices.robot |= wanted.pop("as_json")
     robot, in_browser = invocation.choices.robot, wanted.pop("in_browser")
     chosen = choose_fields(wanted.pop("fields"), ListedThread)

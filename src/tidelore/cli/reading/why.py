@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import click
 
 from tidelore.app.reading.why import Why, WhyQuestion, explain_line
-from tidelore.cli.command import LoreCommand, invocation_of
+from tidelore.cli.command import Invocation, lore_command
 from tidelore.cli.output.render import Output, ago
 from tidelore.cli.output.table import page_columns
 from tidelore.core.text import block, one_line
@@ -18,19 +18,19 @@ from tidelore.core.text import block, one_line
 _STEP = "  "
 
 
-@click.command("why", cls=LoreCommand, example="lore why src/login.py:45", answer=Why)
+@lore_command("why", example="lore why src/login.py:45", answer=Why)
 @click.argument("place", metavar="FILE[:LINE]")
 @click.option("-p", "--project", metavar="PATH", help="Project (path or unambiguous ending).")
 @click.option("--max-tokens", type=click.IntRange(256), default=2000, help="Limit the answer to this number of tokens.")
 @click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
-@click.pass_context
-def why_command(ctx: click.Context, /, place: str, *, project: str | None, max_tokens: int, as_json: bool) -> Output:
+def why_command(
+    invocation: Invocation, /, place: str, *, project: str | None, max_tokens: int, as_json: bool
+) -> Output:
     """Show the discussion behind a line of code.
 
     FILE is a file of your git checkout. With LINE, `git blame` finds the commit of that line; without, the newest
     commit of the file that belongs to a stored merge request counts. The remotes of the checkout name the project.
     """
-    invocation = invocation_of(ctx)
     invocation.choices.robot |= as_json
     found = explain_line(invocation.app(), WhyQuestion(place=place, project=project, max_tokens=max_tokens))
     return Output(found, () if invocation.choices.robot else list(_lines(found, page_columns())))

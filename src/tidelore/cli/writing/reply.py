@@ -8,7 +8,7 @@ import click
 
 from tidelore.app.wiring import run_until_signalled
 from tidelore.app.writing.replying import ChangeState, ReplyTo, WriteAnswer, change_state, reply_to
-from tidelore.cli.command import LoreCommand, invocation_of
+from tidelore.cli.command import Invocation, lore_command
 from tidelore.cli.feedback_events import QUICK_ACTIONS, naming_quick_actions, read_body
 from tidelore.cli.output.render import Output
 from tidelore.core.errors import TideloreError, UserError
@@ -20,7 +20,7 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Print the exact request
 _NO_REFRESH = click.option("--no-refresh", is_flag=True, help="Do not read the item again afterwards.")
 
 
-@click.command("reply", cls=LoreCommand, example="lore reply 'group/project!12' 'Done in 4f2a.'", answer=WriteAnswer)
+@lore_command("reply", example="lore reply 'group/project!12' 'Done in 4f2a.'", answer=WriteAnswer)
 @click.argument("reference", metavar="REF")
 @click.argument("body", metavar="[BODY]", required=False)
 @click.option("--body-file", metavar="FILE", help="File with the text in Markdown; - for stdin.")
@@ -30,8 +30,7 @@ _NO_REFRESH = click.option("--no-refresh", is_flag=True, help="Do not read the i
 @_PROJECT
 @_DRY_RUN
 @_NO_REFRESH
-@click.pass_context
-def reply_command(ctx: click.Context, /, **wanted: Any) -> Output:
+def reply_command(invocation: Invocation, /, **wanted: Any) -> Output:
     """Reply to an item, thread or comment.
 
     REF is an item ('#12', '!12', 'group/project!12'), the id of a thread or comment as `lore threads` and `lore show`
@@ -42,42 +41,40 @@ def reply_command(ctx: click.Context, /, **wanted: Any) -> Output:
     text = _text(wanted.pop("body"), wanted.pop("body_file"))
     request = ReplyTo(body=text, refresh=not wanted.pop("no_refresh"), **wanted)
     with naming_quick_actions():
-        done, error = run_until_signalled(reply_to(invocation_of(ctx).logged_app(), request), _FATE)
+        done, error = run_until_signalled(reply_to(invocation.logged_app(), request), _FATE)
     return Output(done, _lines(done, error), error)
 
 
-@click.command("resolve", cls=LoreCommand, example="lore resolve review_comment:1234567", answer=WriteAnswer)
+@lore_command("resolve", example="lore resolve review_comment:1234567", answer=WriteAnswer)
 @click.argument("reference", metavar="REF")
 @_PROJECT
 @_DRY_RUN
 @_NO_REFRESH
-@click.pass_context
-def resolve_command(ctx: click.Context, /, **wanted: Any) -> Output:
+def resolve_command(invocation: Invocation, /, **wanted: Any) -> Output:
     """Resolve a review thread.
 
     REF is the id of the thread as `lore threads` prints it, or the id or URL of one of its comments. A thread that is
     resolved already is left alone. The command can be repeated safely.
     """
-    return _change(ctx, resolved=True, **wanted)
+    return _change(invocation, resolved=True, **wanted)
 
 
-@click.command("unresolve", cls=LoreCommand, example="lore unresolve review_comment:1234567", answer=WriteAnswer)
+@lore_command("unresolve", example="lore unresolve review_comment:1234567", answer=WriteAnswer)
 @click.argument("reference", metavar="REF")
 @_PROJECT
 @_DRY_RUN
 @_NO_REFRESH
-@click.pass_context
-def unresolve_command(ctx: click.Context, /, **wanted: Any) -> Output:
+def unresolve_command(invocation: Invocation, /, **wanted: Any) -> Output:
     """Reopen a resolved review thread.
 
     REF is the id of the thread as `lore threads` prints it, or the id or URL of one of its comments.
     """
-    return _change(ctx, resolved=False, **wanted)
+    return _change(invocation, resolved=False, **wanted)
 
 
-def _change(ctx: click.Context, *, resolved: bool, no_refresh: bool, **wanted: Any) -> Output:
+def _change(invocation: Invocation, *, resolved: bool, no_refresh: bool, **wanted: Any) -> Output:
     request = ChangeState(resolved=resolved, refresh=not no_refresh, **wanted)
-    done, error = run_until_signalled(change_state(invocation_of(ctx).logged_app(), request), _FATE)
+    done, error = run_until_signalled(change_state(invocation.logged_app(), request), _FATE)
     return Output(done, _lines(done, error), error)
 
 
