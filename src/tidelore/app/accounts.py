@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from tidelore.app.answers import Instant, copy_fields, instant, means
 from tidelore.app.reports import (
@@ -443,7 +444,7 @@ def follows_accounts(app: App) -> bool:
 def _poll_request(request: AccountsPoll) -> PollRequest:
     from tidelore.sync.account_poll import PollRequest
 
-    return copy_fields(PollRequest, request, scrub_budget=None, verify=False)
+    return PollRequest(**asdict(request))
 
 
 def stream_posts(
@@ -471,14 +472,14 @@ def stream_posts(
 async def scrub_accounts(app: App, budget: int, *, force: bool = False) -> RunReport | None:
     """Verify followed accounts against their repositories; return None if there are none or nothing to spend."""
     from tidelore.documents.generation import make_documents_if_free
-    from tidelore.store.mirror.accounts import count_accounts
-    from tidelore.sync.account_poll import scrub
+    from tidelore.sync.account_poll import PollRequest, poll
 
+    request = PollRequest(force=force, scrub_budget=budget, walk=False)
     async with open_network(app, "lore scrub") as opened:
-        if budget <= 0 or not count_accounts(opened.shop.database):
+        if budget <= 0 or not stored.count_accounts(opened.shop.database):
             return None
         make = make_documents_if_free
-        return await scrub(opened.shop, opened.source, budget, opened.count, force=force, make_documents=make)
+        return await poll(opened.shop, opened.source, request, opened.count, make_documents=make)
 
 
 async def diagnose_network(app: App) -> list[Finding]:

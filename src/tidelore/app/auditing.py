@@ -23,7 +23,7 @@ from tidelore.feedback.repositories import ConfiguredRepo, choose_repos
 if TYPE_CHECKING:
     from tidelore.feedback.audit import RepoAudit, SurfaceAudit, ThreadAudit
     from tidelore.sync.audit import AuditReport, ScopeAudit
-    from tidelore.sync.report import PollReport, RunReport
+    from tidelore.sync.report import RunReport
 
 EVERYTHING = 1_000_000_000
 """A budget of requests that verifies every item."""
@@ -237,7 +237,7 @@ def audit_followed(
     return _compared(app, after, _repaired(run, before, after)), account_audit_verdict(after)
 
 
-def _repaired(run: RunReport | PollReport, before: AuditReport, after: AuditReport) -> Repair:
+def _repaired(run: RunReport, before: AuditReport, after: AuditReport) -> Repair:
     mended = len(set(before.differences) - set(after.differences))
     return Repair(run_id=run.run_id, requests=run.requests, found=len(before.differences), mended=mended)
 

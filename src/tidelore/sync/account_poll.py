@@ -29,7 +29,6 @@ from tidelore.http.limits import SourceOutages
 from tidelore.sources.bluesky.identity import why_hidden
 from tidelore.sources.bluesky.source import BlueskySource
 from tidelore.store.mirror.accounts import (
-    SURFACES,
     AccountRow,
     Polled,
     count_due,
@@ -53,8 +52,6 @@ from tidelore.sync.report import (
     MakeDocuments,
     PollReport,
     RequestCount,
-    RunReport,
-    ScopeReport,
     account_line,
     also_to_ledger,
     run_verdict,
@@ -112,7 +109,7 @@ class PollRequest(Struct, frozen=True):
     """Options of a poll. Without `accounts` it reads those that are due; with `everyone`, also those that are not.
 
     With `verify`, the accounts that were read are verified completely; otherwise verification gets a share of the
-    requests.
+    requests. Without `walk` only verification is done.
     """
 
     accounts: tuple[str, ...] = ()
@@ -123,6 +120,7 @@ class PollRequest(Struct, frozen=True):
     account_seconds: float = ACCOUNT_SECONDS
     scrub_budget: int | None = None
     verify: bool = False
+    walk: bool = True
 
 
 async def poll(
@@ -141,7 +139,8 @@ async def poll(
         report = PollReport(session.run.id, taken_over=session.lease.taken_as, crashed_runs=session.crashed_runs)
         on_progress = also_to_ledger(session, on_progress, lambda: count.total)
         cycle = PollCycle(session, source, request, report, on_progress, roll)
-        await cycle.run()
+        if request.walk:
+            await cycle.run()
         session.run.set_phase("scrub")
         budget = scrub_budget(request.scrub_budget, count.total, shop.config.sync.scrub_share)
         if request.verify:
@@ -155,44 +154,10 @@ async def poll(
         session.warnings = report.failed + report.unavailable + len(report.unresolved) + len(report.outages)
         if report.accounts and report.failed == report.accounts:
             session.error = next(account.error.message for account in report.told if account.error is not None)
-    report.seconds = shop.clock.monotonic() - started
-    return report
-
-
-async def scrub(
-    shop: Workshop,
-    source: BlueskySource,
-    budget: int,
-    count: RequestCount,
-    *,
-    force: bool = False,
-    make_documents: MakeDocuments | None = None,
-) -> RunReport:
-    """Verify accounts, the least recently verified first and each at most once, until the budget is spent."""
-    started = shop.clock.monotonic()
-    async with open_session(shop, force=force, lease=LEASE) as session:
-        session.run.set_phase("scrub")
-        reader = AccountReader(session, source, packer(compress=shop.config.storage.compress_raw_payloads))
-        verified = await verify_accounts(reader, budget, lambda: count.total, shop.clock.now_ms())
-        documents = None if make_documents is None else await make_documents(session, silent)
-        session.counters.requests = count.total
-        report = RunReport(session.run.id, documents=documents, requests=count.total)
-        report.taken_over, report.crashed_runs = session.lease.taken_as, session.crashed_runs
-        report.scrubbed = [
-            ScopeReport(
-                source.name,
-                SURFACES["records"],
-                one.did,
-                one.handle,
-                one.tally,
-                error=one.error,
-                skipped=one.refused,
-                account=one.handle,
-            )
-            for one in verified
-        ]
-        session.warnings = sum(one.is_troubled for one in verified)
-        note_ending(session, run_verdict(report.scrubbed))
+        if not request.walk:
+            session.warnings = sum(account.is_troubled for account in report.verified)
+            report.scrubbed = [account.scope for account in report.verified]
+            note_ending(session, run_verdict(report.scrubbed))
     report.seconds = shop.clock.monotonic() - started
     return report
 

@@ -27,6 +27,7 @@ from tidelore.core.references import Kind
 from tidelore.engine.child_sync import ChildTally
 from tidelore.engine.intake import Tally
 from tidelore.http.limits import Budget
+from tidelore.store.mirror.accounts import SOURCE, SURFACES
 from tidelore.store.mirror.parents import LinkCounts
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.events import Consumer
@@ -279,15 +280,22 @@ class AccountReport(Struct):
         return bool(self.refused or self.error or self.tally.quarantined)
 
     @property
+    def scope(self) -> ScopeReport:
+        """The verification of this account, as a run of projects reports it."""
+        surface, error, skipped = SURFACES["records"], self.error, self.refused
+        return ScopeReport(
+            SOURCE, surface, self.did, self.handle, self.tally, error=error, skipped=skipped, account=self.handle
+        )
+
+    @property
     def is_told(self) -> bool:
         """Whether the account is worth reporting."""
         return bool(self.initial or self.posts or self.behind or self.renamed_from or self.is_troubled)
 
 
-class PollReport(Struct):
+class PollReport(RunReport):
     """A whole poll. `active` accounts had new posts; `left` accounts stay due because their server is out."""
 
-    run_id: int
     accounts: int = 0
     active: int = 0
     posts: int = 0
@@ -296,15 +304,10 @@ class PollReport(Struct):
     unavailable: int = 0
     failed: int = 0
     left: int = 0
-    requests: int = 0
-    seconds: float = 0.0
     told: list[AccountReport] = field(default_factory=list)
     verified: list[AccountReport] = field(default_factory=list)
     unresolved: dict[str, TideloreError] = field(default_factory=dict)
     outages: dict[str, TideloreError] = field(default_factory=dict)
-    documents: DocumentReport | None = None
-    taken_over: str | None = None
-    crashed_runs: list[int] = field(default_factory=list)
 
     def add(self, account: AccountReport) -> None:
         """Add the report of one account."""

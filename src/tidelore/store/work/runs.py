@@ -50,36 +50,17 @@ class RunView(Struct, frozen=True):
     error: str | None
 
 
-class RunRecord(Struct, frozen=True):
+class RunRecord(RunView, frozen=True):
     """A run with every column of the ledger."""
 
-    id: int
-    command: str
-    mode: str
-    status: str
-    phase: str
-    started_at: int
     heartbeat_at: int
-    finished_at: int | None
     cancelled_at: int | None
     mirrored_at: int | None
-    issues_fetched: int
-    mrs_fetched: int
-    issues_ingested: int
-    mrs_ingested: int
     skipped_stale: int
     docs_regenerated: int
     docs_embedded: int
-    quarantined: int
-    requests: int
-    warnings_count: int
-    progress_done: int | None
-    progress_total: int | None
-    progress_note: str | None
     surgical_iids_json: str | None
     outcomes_json: str | None
-    note: str | None
-    error: str | None
     holder_host: str
     holder_pid: int
     holder_started: str
