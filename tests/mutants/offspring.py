@@ -101,9 +101,9 @@ WHOLE = (
     Mutant(
         name="unreadable-thread-dropped",
         invariant="7",
-        file="sources/gitlab/surfaces.py",
-        before="                rejected.append(replace(refused, key=self.prefix + refused.key))\n",
-        after="                replace(refused, key=self.prefix + refused.key)\n",
+        file="sources/rest_lists.py",
+        before="        rejected = [replace(one, key=self.prefix + one.key) for one in refused]\n",
+        after="        rejected = [replace(one, key=self.prefix + one.key) for one in refused if not refused]\n",
         test=f"{CHILDREN}::test_a_note_that_cannot_be_parsed_leaves_its_parent_unchanged_and_due",
         why="Passed over, it is swept, and the parent counts as read.",
     ),

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from tidelore.app.answers import Instant, copy_fields, instant, means
 from tidelore.app.reports import (
@@ -443,7 +444,7 @@ def follows_accounts(app: App) -> bool:
 def _poll_request(request: AccountsPoll) -> PollRequest:
     from tidelore.sync.account_poll import PollRequest
 
-    return copy_fields(PollRequest, request, scrub_budget=None, verify=False)
+    return PollRequest(**asdict(request))
 
 
 def stream_posts(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, get_args, overload
 
 import msgspec
 from msgspec import UNSET, Meta, Struct
@@ -54,9 +54,34 @@ T = TypeVar("T", bound=Struct)
 
 
 def copy_fields(shape: type[T], row: object, **others: Any) -> T:
-    """Return a Struct with the fields of a row that have the same names, and `others`; `*_at` become instants."""
-    found = {name: getattr(row, name) for name in shape.__struct_fields__ if name not in others}
-    return shape(**{name: instant(found[name]) if name.endswith("_at") else found[name] for name in found}, **others)
+    """Return a Struct with the fields of a row that have the same names, and `others`.
+
+    `*_at` become instants, and the numbers that databases store for flags become booleans.
+    """
+    for name in shape.__struct_fields__:
+        if name not in others:
+            others[name] = getattr(row, name)
+    for name, convert in _conversions(shape):
+        others[name] = convert(others[name])
+    return shape(**others)
+
+
+@cache
+def _conversions(shape: type[Struct]) -> list[tuple[str, Callable[[Any], Any]]]:
+    """Return the fields whose values are converted when they are copied, and how."""
+    found: list[tuple[str, Callable[[Any], Any]]] = []
+    for field in msgspec.structs.fields(shape):
+        plain = get_args(field.type)[0] if hasattr(field.type, "__metadata__") else field.type
+        if field.name.endswith("_at"):
+            found.append((field.name, instant))
+        elif plain in (bool, bool | None):
+            found.append((field.name, bool if plain is bool else flag))
+    return found
+
+
+def flag(stored: int | None) -> bool | None:
+    """Return a stored flag that may be unknown."""
+    return None if stored is None else bool(stored)
 
 
 def page_token(key: tuple[int, int] | None) -> str | None:

@@ -316,9 +316,7 @@ def _pending_by_thread(database: Database, app: App) -> Pending:
 
 def tracked_pull(row: TrackedPr) -> TrackedPull:
     """Return a tracked pull request as an answer."""
-    return copy_fields(
-        TrackedPull, row, repo=row.repo_full_name, paused=bool(row.paused), head_sha=row.last_seen_head_sha
-    )
+    return copy_fields(TrackedPull, row, repo=row.repo_full_name, head_sha=row.last_seen_head_sha)
 
 
 def pending_pull(row: TrackedPr, waiting: Pending) -> PendingPull:

@@ -5,7 +5,7 @@ Reads the local database only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -156,22 +156,13 @@ class PostRequest(PostFilter, frozen=True, kw_only=True):
 def list_issues(app: App, request: ListRequest) -> IssueList:
     """Return one page of issues."""
     rows, total, token = _list(app, ISSUES, request)
-    return IssueList([ListedIssue(**shared_fields(row, "issue"), status=row.status_name) for row in rows], total, token)
+    return IssueList([listed_parent(ListedIssue, row, "issue") for row in rows], total, token)
 
 
 def list_merge_requests(app: App, request: ListRequest) -> MergeRequestList:
     """Return one page of merge requests."""
     rows, total, token = _list(app, MERGE_REQUESTS, request)
-    items = [
-        ListedMergeRequest(
-            **shared_fields(row, "mr"),
-            draft=bool(row.draft),
-            source_branch=row.source_branch,
-            target_branch=row.target_branch,
-        )
-        for row in rows
-    ]
-    return MergeRequestList(items, total, token)
+    return MergeRequestList([listed_parent(ListedMergeRequest, row, "mr") for row in rows], total, token)
 
 
 def list_topics(app: App, request: TopicRequest) -> TopicList:
@@ -180,7 +171,7 @@ def list_topics(app: App, request: TopicRequest) -> TopicList:
         if request.project:
             request = replace(request, project_id=match_project(database, request.project).id)
         found = topics.list_topics(database, request)
-    return TopicList([ListedTopic(**topic_fields(row)) for row in found.items], found.total, page_token(found.next))
+    return TopicList([topic_answer(ListedTopic, row) for row in found.items], found.total, page_token(found.next))
 
 
 def list_posts(app: App, request: PostRequest) -> PostPage:
@@ -198,48 +189,26 @@ def _list(app: App, family: Family, request: ListRequest) -> tuple[list[ListedPa
     return found.items, found.total, page_token(found.next)
 
 
-def shared_fields(row: ListedParent, kind: Kind) -> dict[str, Any]:
-    """Return the fields that stored issues and merge requests have in common in a list."""
-    return {
-        "project": row.project,
-        "iid": row.iid,
-        "reference": f"{row.project}{sign_of(kind, row.references_short)}{row.iid}",
-        "title": row.title,
-        "state": row.state,
-        "author": row.author_username,
-        "milestone": row.milestone_title,
-        "labels": row.labels,
-        "created_at": instant(row.created_at),
-        "updated_at": instant(row.updated_at),
-        "deleted_at": instant(row.deleted_at),
-        "web_url": row.web_url,
+Shape = TypeVar("Shape", bound=Struct)
+
+
+def listed_parent(shape: type[Shape], row: ListedParent, kind: Kind, **others: Any) -> Shape:
+    """Return a stored issue or merge request as an item of an answer, with more fields."""
+    return copy_fields(
+        shape,
+        row,
+        reference=f"{row.project}{sign_of(kind, row.references_short)}{row.iid}",
+        author=row.author_username,
+        milestone=row.milestone_title,
         **row.talk._asdict(),
-    }
+        **({"status": row.status_name} if kind == "issue" else {}),
+        **others,
+    )
 
 
-def topic_fields(row: TopicRow) -> dict[str, Any]:
-    """Return the fields of a stored topic that a list and its own page have in common."""
-    return {
-        "project": row.project,
-        "iid": row.iid,
-        "reference": f"{row.project}#{row.iid}",
-        "title": row.title,
-        "state": row.state,
-        "state_reason": row.state_reason,
-        "author": row.author,
-        "association": row.association,
-        "category": row.category,
-        "answered": None if row.is_answered is None else bool(row.is_answered),
-        "answer_chosen_at": instant(row.answer_chosen_at),
-        "upvotes": row.upvotes,
-        "locked": bool(row.locked),
-        "comments": row.comments,
-        "created_at": instant(row.created_at),
-        "updated_at": instant(row.updated_at),
-        "closed_at": instant(row.closed_at),
-        "deleted_at": instant(row.deleted_at),
-        "web_url": row.web_url,
-    }
+def topic_answer(shape: type[Shape], row: TopicRow, **others: Any) -> Shape:
+    """Return a stored topic as an item of an answer, with more fields."""
+    return copy_fields(shape, row, reference=f"{row.project}#{row.iid}", answered=row.is_answered, **others)
 
 
 def listed_post(row: PostRow) -> ListedPost:
@@ -254,7 +223,7 @@ def listed_post(row: PostRow) -> ListedPost:
         reply_to=row.reply_parent,
         quotes=row.quoted_uri,
         repeats=row.subject_uri,
-        listed_at=instant(row.sort_at),
+        listed_at=row.sort_at,
         web_url=row.url,
     )
 

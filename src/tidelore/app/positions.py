@@ -214,7 +214,7 @@ def reset_position(app: App, surface: str, scope: str, *, force: bool, confirm: 
 
 
 def _position(row: CursorRow) -> ReadingPosition:
-    return copy_fields(ReadingPosition, row, complete=bool(row.bootstrap_complete))
+    return copy_fields(ReadingPosition, row, complete=row.bootstrap_complete)
 
 
 def _children(entry: ListStatus) -> list[ChildBacklog]:

@@ -11,8 +11,8 @@ from typing import Annotated, Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.app.answers import ENVELOPE_TOKENS, Instant, answer_tokens, copy_fields, fitting, instant, means
-from tidelore.app.listing import ListedPost, ListedTopic, listed_post, topic_fields
+from tidelore.app.answers import ENVELOPE_TOKENS, Instant, answer_tokens, copy_fields, fitting, flag, instant, means
+from tidelore.app.listing import ListedPost, ListedTopic, listed_post, topic_answer
 from tidelore.app.reading.lockdown import Lockdown, find_lockdown
 from tidelore.app.wiring import App
 from tidelore.core.references import Kind, parse_post_reference, parse_reference, parse_topic_reference
@@ -251,10 +251,9 @@ def read_item(
     threads = _spoken(talk.threads, system=system)
     chosen = threads[: max(len(threads) - skip, 0)]
     chosen = chosen if last is None else chosen[max(len(chosen) - last, 0) :]
-    shared = _shared(talk, chosen, len(threads))
     if isinstance(talk.parent, MergeRequestRow):
-        return _merge_request(talk, talk.parent, shared)
-    return _issue(talk, talk.parent, shared)
+        return _shown(ShownMergeRequest, talk, chosen, len(threads), **_merge_request(talk, talk.parent))
+    return _shown(ShownIssue, talk, chosen, len(threads), **_issue(talk, talk.parent))
 
 
 Item = TypeVar("Item", bound=ShownItem)
@@ -314,64 +313,46 @@ def _cut_note(note: ShownNote, tokens: int) -> ShownNote:
     return replace(note, body=body, truncated=True) if is_cut else note
 
 
-def _shared(talk: Conversation, threads: list[ShownDiscussion], total: int) -> dict[str, Any]:
+def _shown(shape: type[Item], talk: Conversation, threads: list[ShownDiscussion], total: int, **others: Any) -> Item:
     parent = talk.parent
+    return copy_fields(
+        shape,
+        parent,
+        project=talk.project,
+        reference=parent.references_full,
+        author=parent.author_username,
+        assignees=talk.assignees,
+        labels=talk.labels,
+        milestone=parent.milestone_title,
+        events=ItemEvents(**talk.events),
+        discussions=threads,
+        discussions_total=total,
+        truncated=None,
+        next=None,
+        **others,
+    )
+
+
+def _issue(talk: Conversation, parent: IssueRow) -> dict[str, Any]:
+    """Return the fields that only issues have, where they differ from the columns."""
     return {
-        "project": talk.project,
-        "iid": parent.iid,
-        "reference": parent.references_full,
-        "title": parent.title,
-        "state": parent.state,
-        "author": parent.author_username,
-        "assignees": talk.assignees,
-        "labels": talk.labels,
-        "milestone": parent.milestone_title,
-        "created_at": instant(parent.created_at),
-        "updated_at": instant(parent.updated_at),
-        "closed_at": instant(parent.closed_at),
-        "deleted_at": instant(parent.deleted_at),
-        "web_url": parent.web_url,
-        "description": parent.description,
-        "events": ItemEvents(**talk.events),
-        "discussions": threads,
-        "discussions_total": total,
-        "discussions_read": parent.discussions_read,
-        "discussions_fresh": parent.discussions_fresh,
-        "discussions_error": parent.discussions_error,
+        "type": parent.issue_type,
+        "status": parent.status_name,
+        "closed_by": [copy_fields(ClosingMergeRequest, row) for row in talk.closed_by],
     }
 
 
-def _issue(talk: Conversation, parent: IssueRow, shared: dict[str, Any]) -> ShownIssue:
-    return ShownIssue(
-        **shared,
-        type=parent.issue_type,
-        status=parent.status_name,
-        status_category=parent.status_category,
-        confidential=bool(parent.confidential),
-        discussion_locked=bool(parent.discussion_locked),
-        due_date=parent.due_date,
-        time_estimate_seconds=parent.time_estimate_seconds,
-        time_spent_seconds=parent.time_spent_seconds,
-        closed_by=[copy_fields(ClosingMergeRequest, row) for row in talk.closed_by],
-    )
-
-
-def _merge_request(talk: Conversation, parent: MergeRequestRow, shared: dict[str, Any]) -> ShownMergeRequest:
-    return ShownMergeRequest(
-        **shared,
-        draft=bool(parent.draft),
-        reviewers=talk.reviewers,
-        source_branch=parent.source_branch,
-        target_branch=parent.target_branch,
-        head_sha=parent.head_sha,
-        merge_status=parent.detailed_merge_status,
-        merged_by=parent.merge_user_username,
-        merged_at=instant(parent.merged_at),
-        closes_issues=[
+def _merge_request(talk: Conversation, parent: MergeRequestRow) -> dict[str, Any]:
+    """Return the fields that only merge requests have, where they differ from the columns."""
+    return {
+        "reviewers": talk.reviewers,
+        "merge_status": parent.detailed_merge_status,
+        "merged_by": parent.merge_user_username,
+        "closes_issues": [
             ClosedIssue(row.issue_key, row.issue_iid, row.reference, row.title, row.web_url) for row in talk.closes
         ],
-        files=[copy_fields(ChangedFile, file) for file in talk.files],
-    )
+        "files": [copy_fields(ChangedFile, file) for file in talk.files],
+    }
 
 
 def _spoken(threads: Sequence[Thread], *, system: bool) -> list[ShownDiscussion]:
@@ -380,7 +361,7 @@ def _spoken(threads: Sequence[Thread], *, system: bool) -> list[ShownDiscussion]
     for thread in threads:
         notes = [_note(note) for note in thread.notes if (system or not note.is_system) and _says_something(note)]
         if notes:
-            flags = (bool(thread.individual_note), bool(thread.resolvable), _known(thread.resolved))
+            flags = (bool(thread.individual_note), bool(thread.resolvable), flag(thread.resolved))
             found.append(ShownDiscussion(thread.remote_id, *flags, notes))
     return found
 
@@ -396,19 +377,13 @@ def _note(note: NoteRow) -> ShownNote:
         note,
         id=note.remote_id,
         type=note.note_type,
-        system=bool(note.is_system),
-        internal=bool(note.is_internal),
+        system=note.is_system,
+        internal=note.is_internal,
         author=note.author_username,
-        resolvable=bool(note.resolvable),
-        resolved=_known(note.resolved),
         position=_position(note) if note.is_placed else None,
         association=note.author_association,
         truncated=None,
     )
-
-
-def _known(flag: int | None) -> bool | None:
-    return None if flag is None else bool(flag)
 
 
 def _position(note: NoteRow) -> NotePosition:
@@ -488,7 +463,7 @@ def read_shown_post(database: Database, post_id: int, lockdown: Lockdown | None 
         listed_post(view.post),
         cid=view.post.cid,
         reply_root=view.post.reply_root,
-        indexed_at=instant(view.post.indexed_at),
+        indexed_at=view.post.indexed_at,
         embed=view.post.embed_kind,
         links=[copy_fields(PostLink, link) for link in view.links],
         parent=None if view.parent is None else _brief(view.parent),
@@ -559,8 +534,9 @@ def read_shown_topic(database: Database, row_id: int, lockdown: Lockdown | None 
     row, comments = read_topic(database, row_id)
     if lockdown is not None:
         row, comments = lockdown.topic(row, comments)
-    return ShownTopic(**topic_fields(row), body=row.body, thread=[_topic_comment(comment) for comment in comments])
+    thread = [_topic_comment(comment) for comment in comments]
+    return topic_answer(ShownTopic, row, thread=thread, truncated=None, next=None)
 
 
 def _topic_comment(row: TopicCommentRow) -> ShownTopicComment:
-    return copy_fields(ShownTopicComment, row, id=row.remote_id, answer=bool(row.is_answer))
+    return copy_fields(ShownTopicComment, row, id=row.remote_id, answer=row.is_answer)

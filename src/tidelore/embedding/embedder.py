@@ -6,11 +6,13 @@ of the texts; a blank text has the zero vector, never NaN; vectors of one identi
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
+from tidelore.core.clock import SystemClock
 from tidelore.core.config import Embedding
 
 if TYPE_CHECKING:
@@ -104,3 +106,40 @@ def tune(settings: Embedding, default: Tuning, most: int = 2048) -> Tuning:
         min(settings.batch_size or default.batch_size, most),
         default.min_similarity if settings.min_similarity is None else settings.min_similarity,
     )
+
+
+class TunedEmbedder:
+    """Has the tuning parameters of one embedder."""
+
+    def __init__(self, tuning: Tuning) -> None:
+        self.fusion_weight = tuning.fusion_weight
+        self.rrf_k = tuning.rrf_k
+        self.batch_size = tuning.batch_size
+        self.min_similarity = tuning.min_similarity
+
+
+class InProcessEmbedder(TunedEmbedder, ABC):
+    """An embedder that runs in this process."""
+
+    @property
+    @abstractmethod
+    def identity(self) -> ModelIdentity:
+        """The identity of the model."""
+
+    @abstractmethod
+    def embed_now(self, texts: Sequence[str]) -> list[Vector]:
+        """Return one vector per text, in the same order."""
+
+    async def identify(self) -> ModelIdentity:
+        return self.identity
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        found: list[Vector] = []
+        for start in range(0, len(texts), self.batch_size):
+            found += self.embed_now(texts[start : start + self.batch_size])
+            # Let the run's heartbeat, which uses the same event loop, make progress.
+            await SystemClock().sleep(0)
+        return found
+
+    async def aclose(self) -> None:
+        return

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tidelore.core.clock import SystemClock
 from tidelore.core.config import Embedding
 from tidelore.core.errors import ConfigError
 from tidelore.core.extras import EXTRAS, find_missing, install_command
-from tidelore.embedding.embedder import ModelIdentity, Tuning, Unavailable, tune
+from tidelore.embedding.embedder import InProcessEmbedder, ModelIdentity, Tuning, Unavailable, tune
 from tidelore.embedding.light import DIMENSION, TENSOR, LocalFiles, identify, tensor_place
 
 if TYPE_CHECKING:
@@ -57,31 +56,16 @@ def find_local() -> LocalFiles | Unavailable:
     return files
 
 
-class LocalEmbedder:
+class LocalEmbedder(InProcessEmbedder):
     """Computes vectors in this process; the model is loaded on first use."""
 
     def __init__(self, files: LocalFiles, settings: Embedding) -> None:
         self._files = files
-        tuning = tune(settings, TUNING)
-        self.fusion_weight = tuning.fusion_weight
-        self.rrf_k = tuning.rrf_k
-        self.batch_size = tuning.batch_size
-        self.min_similarity = tuning.min_similarity
+        super().__init__(tune(settings, TUNING))
 
     @cached_property
     def identity(self) -> ModelIdentity:
         return identify(self._files)
-
-    async def identify(self) -> ModelIdentity:
-        return self.identity
-
-    async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        found: list[Vector] = []
-        for start in range(0, len(texts), self.batch_size):
-            found += self.embed_now(texts[start : start + self.batch_size])
-            # Let the run's heartbeat, which uses the same event loop, make progress.
-            await SystemClock().sleep(0)
-        return found
 
     def embed_now(self, texts: Sequence[str]) -> list[Vector]:
         from tidelore.embedding.vectors import in_their_places, is_blank, unit_rows
@@ -92,9 +76,6 @@ class LocalEmbedder:
             for start in range(0, len(places), self.batch_size)
         ]
         return in_their_places(unit_rows(_stacked(rows)), places, len(texts))
-
-    async def aclose(self) -> None:
-        return
 
     def _pool(self, texts: list[str], run: int) -> NDArray[np.float32]:
         import numpy as np

@@ -15,11 +15,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tidelore.core.clock import SystemClock
 from tidelore.core.config import Embedding
 from tidelore.core.errors import ConfigError
 from tidelore.core.extras import EXTRAS, find_missing, install_command
-from tidelore.embedding.embedder import ModelIdentity, Tuning, Unavailable, tune
+from tidelore.embedding.embedder import InProcessEmbedder, ModelIdentity, Tuning, Unavailable, tune
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,28 +52,16 @@ def find_minilm() -> Path | Unavailable:
     return weights
 
 
-class MiniLmEmbedder:
+class MiniLmEmbedder(InProcessEmbedder):
     """Computes vectors in this process; the model is loaded and verified when the first text is embedded."""
 
     def __init__(self, weights: Path, settings: Embedding) -> None:
         self._weights = weights
-        tuning = tune(settings, TUNING, MOST_AT_A_TIME)
-        self.fusion_weight = tuning.fusion_weight
-        self.rrf_k = tuning.rrf_k
-        self.batch_size = tuning.batch_size
-        self.min_similarity = tuning.min_similarity
-        self.identity = ModelIdentity(NAME, f"{SHA256[:40]}-{_MOST_TOKENS}", DIMENSION)
+        super().__init__(tune(settings, TUNING, MOST_AT_A_TIME))
 
-    async def identify(self) -> ModelIdentity:
-        return self.identity
-
-    async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        found: list[Vector] = []
-        for start in range(0, len(texts), self.batch_size):
-            found += self.embed_now(texts[start : start + self.batch_size])
-            # Let the run's heartbeat, which uses the same event loop, make progress.
-            await SystemClock().sleep(0)
-        return found
+    @property
+    def identity(self) -> ModelIdentity:
+        return ModelIdentity(NAME, f"{SHA256[:40]}-{_MOST_TOKENS}", DIMENSION)
 
     def embed_now(self, texts: Sequence[str]) -> list[Vector]:
         import numpy as np
@@ -87,9 +74,6 @@ class MiniLmEmbedder:
             batch = [encodable(texts[place]) for place in places[start : start + self.batch_size]]
             rows.append(self._pool(self._tokenizer.encode_batch(batch)))
         return in_their_places(unit_rows(np.concatenate(rows)), places, len(texts))
-
-    async def aclose(self) -> None:
-        return
 
     def _pool(self, encoded: list[Encoding]) -> NDArray[np.float32]:
         import numpy as np

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tidelore.core.config import Embedding
 from tidelore.core.errors import RemoteNotFound, RemotePermanent
 from tidelore.embedding.client import JsonClient
-from tidelore.embedding.embedder import ModelIdentity, Tuning, tune
+from tidelore.embedding.embedder import ModelIdentity, TunedEmbedder, Tuning, tune
 from tidelore.embedding.vectors import encodable, in_their_places, is_blank, unit_rows
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class EmbeddingService(Protocol):
         ...
 
 
-class RemoteEmbedder:
+class RemoteEmbedder(TunedEmbedder):
     """An embedder whose model runs on a server."""
 
     def __init__(self, service: EmbeddingService, settings: Embedding, default: Tuning) -> None:
@@ -58,11 +58,7 @@ class RemoteEmbedder:
         self._wanted = settings.dimensions
         self._known: ModelIdentity | None = None
         self._asking = asyncio.Lock()
-        tuning = tune(settings, default)
-        self.fusion_weight = tuning.fusion_weight
-        self.rrf_k = tuning.rrf_k
-        self.batch_size = tuning.batch_size
-        self.min_similarity = tuning.min_similarity
+        super().__init__(tune(settings, default))
 
     async def identify(self) -> ModelIdentity:
         async with self._asking:

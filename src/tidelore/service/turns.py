@@ -11,13 +11,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.core.errors import LeaseLost, LockHeld, StorageFailed, TideloreError
+from tidelore.core.errors import LeaseLost, LockHeld, TideloreError
 from tidelore.core.process import is_dead
 from tidelore.engine.lease import Lease, LeaseRow, why_takeable
 from tidelore.service.jobs import Job, JobRecorder, JobResult, ending_of, failure_of, row_of, standing_of
@@ -35,7 +34,7 @@ from tidelore.store.work.service_records import (
     wake_jobs,
     write_job,
 )
-from tidelore.store.work.session import Workshop, acquire_lease, insist
+from tidelore.store.work.session import Workshop, acquire_lease, beating, insist
 
 _LOG = logging.getLogger(__name__)
 
@@ -173,7 +172,8 @@ class ScopeTurns:
     async def _run(self, job: Job, lease: Lease) -> tuple[JobResult, JobEnd]:
         name, began = job.spec.name, self._shop.clock.monotonic()
         try:
-            async with self._beating(lease):
+            # A lost lease shows when the turn ends.
+            async with beating(self._shop.clock, self._shop.config.sync.heartbeat_interval_seconds, lease.heartbeat):
                 done = await job.run()
             ending = ending_of(done)
         except asyncio.CancelledError:
@@ -225,23 +225,3 @@ class ScopeTurns:
         if (again or ending.again) and new.due_at is not None and new.due_at <= now_ms + SOON_MS:
             woken[name] = new.due_at
         return [DueScope(one, (now_ms - due) / 1000) for one, due in woken.items()]
-
-    @asynccontextmanager
-    async def _beating(self, lease: Lease) -> AsyncIterator[None]:
-        """Send heartbeats for the lease of a scope; a lost lease shows when the turn ends."""
-        seconds = self._shop.config.sync.heartbeat_interval_seconds
-
-        async def beat() -> None:
-            with suppress(LeaseLost):
-                while True:
-                    await self._shop.clock.sleep(seconds)
-                    with suppress(StorageFailed):
-                        lease.heartbeat()
-
-        task = asyncio.create_task(beat())
-        try:
-            yield
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task

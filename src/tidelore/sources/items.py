@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Generic, Protocol, TypeVar, cast
 
 import msgspec
@@ -36,6 +36,7 @@ class DatedRecord(Protocol):
 
 
 P = TypeVar("P")
+T = TypeVar("T")
 R = TypeVar("R", bound=DatedRecord)
 
 
@@ -71,20 +72,16 @@ class ItemReader(Generic[P, R]):
 
     def read(self, raws: list[Raw], at: Callable[[R], int]) -> ParsedItems[R]:
         """Parse the items of a page; `at` returns the timestamp by which the list is ordered."""
-        items: list[Item[R]] = []
-        rejected: list[Rejected] = []
-        for raw in raws:
-            payload = bytes(raw)
-            try:
-                record = self._understand(payload)
-            except (msgspec.DecodeError, ValueError, RecursionError) as error:
-                rejected.append(reject(payload, str(error), self._locator))
-                continue
-            if record is not None:
-                content = digest(self._versioned(record) if self._by_record else payload)
-                version = Version(record.remote_id, record.updated_at, content)
-                items.append(Item(version, at(record), payload, record, None if self._by_record else content))
-        return ParsedItems(items, rejected)
+
+        def understand(payload: bytes) -> Item[R] | None:
+            record = self._understand(payload)
+            if record is None:
+                return None
+            content = digest(self._versioned(record) if self._by_record else payload)
+            version = Version(record.remote_id, record.updated_at, content)
+            return Item(version, at(record), payload, record, None if self._by_record else content)
+
+        return ParsedItems(*parse_items(raws, understand, self._locator))
 
     def _versioned(self, record: R) -> bytes:
         if self._unversioned:
@@ -127,6 +124,24 @@ def refuse_nul(record: Struct) -> None:
         texts = value if isinstance(value, tuple) else (value,)
         if any(isinstance(text, str) and "\x00" in text for text in texts):
             raise ValueError(f"{name}: contains a NUL character")
+
+
+def parse_items(
+    raws: Iterable[Raw], understand: Callable[[bytes], Item[T] | None], locator: str | None
+) -> tuple[list[Item[T]], list[Rejected]]:
+    """Parse the items of a page; those for which `understand` returns None are passed over."""
+    items: list[Item[T]] = []
+    rejected: list[Rejected] = []
+    for raw in raws:
+        payload = bytes(raw)
+        try:
+            item = understand(payload)
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            rejected.append(reject(payload, str(error), locator))
+            continue
+        if item is not None:
+            items.append(item)
+    return items, rejected
 
 
 def reject(payload: bytes, error: str, locator: str | None = "iid") -> Rejected:

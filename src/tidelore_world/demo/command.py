@@ -15,7 +15,7 @@ import click
 from msgspec import convert
 from msgspec.structs import asdict
 
-from tidelore.cli.command import LoreCommand, invocation_of
+from tidelore.cli.command import Invocation, lore_command
 from tidelore.cli.output.render import Output, plural
 from tidelore.core.errors import UserError
 from tidelore.core.signals import ended_in_order
@@ -38,7 +38,7 @@ SILENT = ("throttled_note", "delete_note", "push")
 """What happens without a new `updated_at`: a note in the minute after a change, a note deleted, a push."""
 
 
-@click.command("demo", cls=LoreCommand, example="lore demo --seed 7", answer=(DemoStory, LiveDemo))
+@lore_command("demo", example="lore demo --seed 7", answer=(DemoStory, LiveDemo))
 @click.option("--seed", type=int, default=7, show_default=True, help="Random seed of the simulated data.")
 @click.option(
     "--scale", type=click.FloatRange(0.1, 100), default=1.0, show_default=True, help="Amount of simulated data."
@@ -54,8 +54,7 @@ SILENT = ("throttled_note", "delete_note", "push")
     type=click.FloatRange(min=0.1),
     help="With --console: run this long without a screen, then compare.",
 )
-@click.pass_context
-def command(ctx: click.Context, /, seed: int, scale: float, seconds: float | None, **face: Any) -> Output:
+def command(invocation: Invocation, /, seed: int, scale: float, seconds: float | None, **face: Any) -> Output:
     """Mirror a simulated world and verify the copy.
 
     Kills the first sync half way, resumes it, changes the simulated data, syncs again and compares the copy with the
@@ -69,17 +68,17 @@ def command(ctx: click.Context, /, seed: int, scale: float, seconds: float | Non
     if face["web"]:
         from tidelore_world.demo.living import serve_live
 
-        return serve_live(invocation_of(ctx), seed, scale, face["port"], in_browser=face["in_browser"])
+        return serve_live(invocation, seed, scale, face["port"], in_browser=face["in_browser"])
     if face["console"]:
         from tidelore_world.demo.living import run_live
 
-        return run_live(invocation_of(ctx), seed, scale, seconds)
+        return run_live(invocation, seed, scale, seconds)
     if seconds is not None:
         raise UserError("--for belongs to --console", fix="add --console, or leave --for out")
     from tidelore_world.server import serve
     from tidelore_world.world import World
 
-    robot = invocation_of(ctx).choices.robot
+    robot = invocation.choices.robot
 
     def say(text: str = "") -> None:
         if not robot:

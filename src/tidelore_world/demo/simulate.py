@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidelore.cli.command import LoreCommand, invocation_of
+from tidelore.cli.command import Invocation, lore_command
 from tidelore.cli.output.render import Output, render_output
 from tidelore.core.clock import SystemClock, format_instant
 from tidelore.core.errors import UserError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tidelore_world.world import World
 
 
-@click.command("simulate", cls=LoreCommand, example="lore simulate --port 8080", answer=SimulatedServers)
+@lore_command("simulate", example="lore simulate --port 8080", answer=SimulatedServers)
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port; 0 picks a free one.")
 @click.option("--seed", type=int, default=7, show_default=True, help="Random seed of the simulated data.")
 @click.option(
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     help="Simulated time, such as 2026-03-02T09:00:00Z, which then stands still. Without it, the time of this machine.",
 )
 @click.option("--latency-ms", type=click.FloatRange(0, 60_000), default=0.0, help="Delay of every response.")
-@click.pass_context
-def command(ctx: click.Context, port: int, seed: int, scale: float, start: str | None, latency_ms: float) -> None:
+def command(invocation: Invocation, port: int, seed: int, scale: float, start: str | None, latency_ms: float) -> None:
     """Serve a simulated GitLab, GitHub and Bluesky.
 
     Listens on 127.0.0.1 until interrupted. POST /_sim/advance?seconds=60 lets simulated time pass; GET /_sim/ lists all
@@ -40,7 +39,6 @@ def command(ctx: click.Context, port: int, seed: int, scale: float, start: str |
     """
     from tidelore_world.server import run_forever
 
-    invocation = invocation_of(ctx)
     world = _world(seed, scale, start)
     projects = [project.path for project in world.gitlab.projects.values()]
     repos = world.github.truth_repos()

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.app.answers import Instant, instant, means
+from tidelore.app.answers import Instant, copy_fields, means
 from tidelore.app.listing import (
     ListedIssue,
     ListedMergeRequest,
@@ -21,9 +21,9 @@ from tidelore.app.listing import (
     ListRequest,
     PostRequest,
     TopicRequest,
+    listed_parent,
     listed_post,
-    shared_fields,
-    topic_fields,
+    topic_answer,
 )
 from tidelore.app.wiring import App
 from tidelore.core.references import Kind, sign_of
@@ -114,18 +114,12 @@ def export_rows(app: App, what: str, request: ExportRequest) -> Iterator[Struct]
 
 def _issues(database: Database, request: Any) -> Iterator[Struct]:
     for row, description in _parents(database, ISSUES, request):
-        yield ExportedIssue(**shared_fields(row, "issue"), status=row.status_name, description=description)
+        yield listed_parent(ExportedIssue, row, "issue", description=description)
 
 
 def _merge_requests(database: Database, request: Any) -> Iterator[Struct]:
     for row, description in _parents(database, MERGE_REQUESTS, request):
-        yield ExportedMergeRequest(
-            **shared_fields(row, "mr"),
-            draft=bool(row.draft),
-            source_branch=row.source_branch,
-            target_branch=row.target_branch,
-            description=description,
-        )
+        yield listed_parent(ExportedMergeRequest, row, "mr", description=description)
 
 
 def _parents(database: Database, family: Family, request: ListRequest) -> Iterator[tuple[ListedParent, str | None]]:
@@ -143,7 +137,7 @@ def _topics(database: Database, request: TopicRequest) -> Iterator[Struct]:
     wanted = replace(request, sort="created", ascending=True, limit=PAGE)
     while True:
         found = topics.list_topics(database, wanted)
-        yield from (ExportedTopic(**topic_fields(row), body=row.body) for row in found.items)
+        yield from (topic_answer(ExportedTopic, row) for row in found.items)
         if found.next is None:
             return
         wanted = replace(wanted, after=found.next)
@@ -168,28 +162,8 @@ def _notes(database: Database, request: NoteRequest) -> Iterator[Struct]:
 
 def _note(row: ListedNoteRow) -> ExportedNote:
     kind: Kind = "issue" if row.item == "issue" else "mr"
-    return ExportedNote(
-        project=row.project,
-        reference=f"{row.project}{sign_of(kind, row.references_short)}{row.iid}",
-        item=kind,
-        title=row.title,
-        thread=row.thread,
-        id=row.remote_id,
-        kind=row.kind,
-        author=row.author,
-        association=row.association,
-        body=row.body,
-        path=row.path,
-        line=row.line,
-        resolvable=bool(row.resolvable),
-        resolved=None if row.resolved is None else bool(row.resolved),
-        review_state=row.review_state,
-        system=bool(row.system),
-        internal=bool(row.internal),
-        created_at=instant(row.created_at),
-        updated_at=instant(row.updated_at),
-        web_url=row.url,
-    )
+    reference = f"{row.project}{sign_of(kind, row.references_short)}{row.iid}"
+    return copy_fields(ExportedNote, row, reference=reference, item=kind, id=row.remote_id, web_url=row.url)
 
 
 _READERS: dict[str, Callable[[Database, Any], Iterator[Struct]]] = {

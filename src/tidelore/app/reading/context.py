@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 
 from msgspec import Struct
 
-from tidelore.app.answers import ENVELOPE_TOKENS, Instant, answer_tokens, instant, means
+from tidelore.app.answers import ENVELOPE_TOKENS, Instant, answer_tokens, copy_fields, instant, means
 from tidelore.app.reading.lockdown import Lockdown, find_lockdown
 from tidelore.app.reading.referring import find_thread, parse_any
 from tidelore.app.reading.threads import ITEM_KINDS, ListedThread, listed_thread
@@ -174,17 +174,13 @@ def _event_words(kind: str, what: str, subject: str | None) -> Iterable[str]:
 def _item(shown: ShownIssue | ShownMergeRequest, kind: Kind, longest: int) -> ContextItem:
     description, is_cut = excerpt(shown.description or "", longest)
     request = shown if isinstance(shown, ShownMergeRequest) else None
-    return ContextItem(
+    return copy_fields(
+        ContextItem,
+        shown,
         reference=shown.reference or f"{shown.project}{sign_of(kind, None)}{shown.iid}",
         type=kind,
-        title=shown.title,
-        state=shown.state,
-        author=shown.author,
-        labels=shown.labels,
-        updated_at=shown.updated_at,
         merged_by=None if request is None else request.merged_by,
         target_branch=None if request is None else request.target_branch,
-        web_url=shown.web_url,
         description=description or None,
         truncated=True if is_cut else None,
     )
@@ -193,17 +189,13 @@ def _item(shown: ShownIssue | ShownMergeRequest, kind: Kind, longest: int) -> Co
 def _topic_material(database: Database, row_id: int, longest: int, lockdown: Lockdown | None) -> Material:
     topic = read_shown_topic(database, row_id, lockdown)
     body, is_cut = excerpt(topic.body or "", longest)
-    item = ContextItem(
-        reference=topic.reference,
+    item = copy_fields(
+        ContextItem,
+        topic,
         type="topic",
-        title=topic.title,
-        state=topic.state,
-        author=topic.author,
         labels=(),
-        updated_at=topic.updated_at,
         merged_by=None,
         target_branch=None,
-        web_url=topic.web_url,
         description=body or None,
         truncated=True if is_cut else None,
     )

@@ -19,7 +19,6 @@ from msgspec.structs import replace
 from tidelore.app.workers.summary import CONCURRENCY, WorkerSummary
 from tidelore.core.errors import ConfigError, LeaseLost, LockHeld, PartialSuccess, StorageFailed, TideloreError
 from tidelore.core.process import ProcessIdentity
-from tidelore.engine.lease import Lease
 from tidelore.service.control import Control
 from tidelore.service.schedule import HELD_SECONDS
 from tidelore.service.status import WORKER_PREFIX
@@ -324,32 +323,26 @@ def run_worker(app: App, request: WorkRequest, settings: SettingsFile | None = N
 
 @asynccontextmanager
 async def _registered(shop: Workshop, identity: ProcessIdentity) -> AsyncIterator[None]:
-    """Hold a lease that shows that this worker is alive."""
-    from tidelore.store.work.session import acquire_lease, close_dead
+    """Hold a lease that shows that this worker is alive; one that was lost, in a long silence, is taken again."""
+    from tidelore.store.work.session import acquire_lease, beating, close_dead
 
     lease = acquire_lease(shop, force=False, name=f"{WORKER_PREFIX}{identity.host} {identity.pid}")
     close_dead(shop)
-    task = asyncio.create_task(_beat(shop, lease))
+
+    def beat() -> None:
+        nonlocal lease
+        try:
+            lease.heartbeat()
+        except LeaseLost:
+            with suppress(LockHeld):
+                lease = acquire_lease(shop, force=False, name=lease.name)
+
     try:
-        yield
+        async with beating(shop.clock, min(shop.config.sync.heartbeat_interval_seconds, BEAT_SECONDS), beat):
+            yield
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
         with suppress(StorageFailed):
             lease.release()
-
-
-async def _beat(shop: Workshop, lease: Lease) -> None:
-    """Send heartbeats; a worker whose lease was taken over, because it was silent for long, takes it again."""
-    from tidelore.store.work.session import acquire_lease
-
-    while True:
-        await shop.clock.sleep(min(shop.config.sync.heartbeat_interval_seconds, BEAT_SECONDS))
-        with suppress(StorageFailed, LockHeld):
-            try:
-                lease.heartbeat()
-            except LeaseLost:
-                lease = acquire_lease(shop, force=False, name=lease.name)
 
 
 @asynccontextmanager

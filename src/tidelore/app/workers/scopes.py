@@ -20,7 +20,7 @@ from tidelore.service.schedule import JobSpec, bound_of
 from tidelore.sources.registry import only_projects
 from tidelore.store.mirror.documents import due_sources
 from tidelore.store.mirror.projects import list_projects
-from tidelore.store.work.hooks import waiting_project, waiting_projects
+from tidelore.store.work.hooks import waiting_projects
 from tidelore.store.work.session import Workshop, open_session, project_lease
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ class _ProjectSyncing(Syncing):
         if job.project is None or job.host.name not in self._hooked:
             return {}
         with self._app.store() as database:
-            found = waiting_project(database, job.host.name, job.project)
-        return {} if found is None else {(job.host.name, job.project): found}
+            found = waiting_projects(database, job.host.name, 1, job.project)
+        return {(job.host.name, one.configured): one for one in found}
 
     @property
     def specs(self) -> list[JobSpec]:

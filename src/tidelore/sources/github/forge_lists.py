@@ -7,8 +7,7 @@ be read because its feature is switched off raises `FeatureDisabled`, so that hi
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, quote, urlsplit
 
 import msgspec
@@ -23,7 +22,6 @@ from tidelore.core.model import (
     ListedRecord,
     MergeRequestRecord,
     PullIssueRecord,
-    Rejected,
     RepositoryRecord,
 )
 from tidelore.engine.cursor import Validator
@@ -40,7 +38,8 @@ from tidelore.sources.github.transform import (
     transform_merge_request,
     transform_repository,
 )
-from tidelore.sources.items import DatedRecord, ItemReader, next_address, refuse_nul, reject
+from tidelore.sources.items import DatedRecord, ItemReader, refuse_nul
+from tidelore.sources.rest_lists import ChildList, read_whole
 
 _LOG = logging.getLogger(__name__)
 
@@ -186,48 +185,6 @@ class PullSnapshot:
         return await self.fetch(ListRequest())
 
 
-class ChildList(Generic[C]):
-    """A list of one issue or pull request; entries for which `understand` returns None are passed over."""
-
-    def __init__(
-        self,
-        client: GitHubClient,
-        address: str,
-        route: str,
-        understand: Callable[[bytes], Item[C] | None],
-        per_page: int,
-    ) -> None:
-        self._client = client
-        self._address = address
-        self._route = route
-        self._understand = understand
-        self._per_page = per_page
-
-    async def fetch(self, request: ListRequest) -> Page[C]:
-        params = {"per_page": self._per_page} if request.token is None else None
-        address = request.token or self._address
-        raws, response = await self._client.list_page(address, params, etag=None, route=self._route)
-        items, rejected = self._read(raws or ())
-        following = next_address(response, len(raws or ()), self._per_page, self._route)
-        return Page(items=items, rejected=rejected, next_token=following, server_at=response.server_at)
-
-    def _read(self, raws: Iterable[Raw]) -> tuple[list[Item[C]], list[Rejected]]:
-        items: list[Item[C]] = []
-        rejected: list[Rejected] = []
-        for raw in raws:
-            payload = bytes(raw)
-            try:
-                item = self._understand(payload)
-                if item is not None and b"\\u0000" in payload:
-                    refuse_nul(item.record)
-            except (msgspec.DecodeError, ValueError, RecursionError) as error:
-                rejected.append(reject(payload, str(error), None))
-                continue
-            if item is not None:
-                items.append(item)
-        return items, rejected
-
-
 def timeline(client: GitHubClient, repo_id: int, number: int, per_page: int) -> ChildList[EventRecord]:
     """Return the state, label and milestone events of one issue or pull request, oldest first."""
     address = f"{repo_path(repo_id)}/issues/{number}/timeline"
@@ -242,19 +199,12 @@ def files(client: GitHubClient, repo_id: int, number: int, per_page: int) -> Chi
 
 async def repositories(client: GitHubClient, org: str, per_page: int) -> list[RepositoryRecord]:
     """Return every repository of an organisation without duplicates, the oldest first, forks and archived ones too."""
-    start, route = f"orgs/{quote(org, safe='')}/repos", "orgs/repos"
+    start = f"orgs/{quote(org, safe='')}/repos"
     order: Params = {"type": "all", "sort": "created", "direction": "asc", "per_page": per_page}
-    found: dict[int, RepositoryRecord] = {}
-    asked: set[str] = set()
+    what = "a repository of an organisation"
+    every = read_whole(client, start, order, _read_repository, route="orgs/repos", what=what)
     try:
-        raws, response = await client.list_page(start, order, etag=None, route=route)
-        while raws:
-            found |= {record.project.remote_id: record for record in _read_repositories(raws)}
-            following = next_address(response, len(raws), per_page, route)
-            if following is None or following in asked:
-                break
-            asked.add(following)
-            raws, response = await client.list_page(following, None, etag=None, route=route)
+        found = {record.project.remote_id: record async for record in every}
     except RemoteNotFound as error:
         raise RemoteNotFound(
             f"organisation {org} does not exist or is not visible to the token",
@@ -266,12 +216,7 @@ async def repositories(client: GitHubClient, org: str, per_page: int) -> list[Re
     return list(found.values())
 
 
-def _read_repositories(raws: Sequence[Raw]) -> Iterator[RepositoryRecord]:
-    for raw in raws:
-        try:
-            record = transform_repository(msgspec.json.decode(raw, type=Repository))
-            refuse_nul(record.project)
-        except (msgspec.DecodeError, ValueError) as error:
-            _LOG.warning("could not parse a repository of an organisation: %s", error)
-            continue
-        yield record
+def _read_repository(raw: Raw) -> RepositoryRecord:
+    record = transform_repository(msgspec.json.decode(raw, type=Repository))
+    refuse_nul(record.project)
+    return record

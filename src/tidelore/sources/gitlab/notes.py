@@ -7,24 +7,23 @@ replies in discussions and the notes on the diff too.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from urllib.parse import quote
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from tidelore.core.content import digest
-from tidelore.core.model import CommentRecord, Item, MemberRecord, NoteRecord, Rejected, Version, comment_of_note
+from tidelore.core.model import CommentRecord, Item, MemberRecord, NoteRecord, Version, comment_of_note
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.sources.gitlab.client import API, GitLabClient
 from tidelore.sources.gitlab.payloads import Member
 from tidelore.sources.gitlab.transform import transform_note
-from tidelore.sources.items import next_address, reject
+from tidelore.sources.items import next_address, parse_items
 from tidelore.sources.ports import AnswerPlace, WriteRequest
+from tidelore.sources.rest_lists import read_whole
 
 _LOG = logging.getLogger(__name__)
 _KINDS = {"pr": ("merge_requests", "mr"), "issue": ("issues", "issue")}
-_MEMBERS = "members"
 
 
 class NoteList:
@@ -41,26 +40,18 @@ class NoteList:
         params = order if request.token is None else None
         address = request.token or f"{_address(self._place)}/notes"
         raws, response = await self._client.list_page(address, params, etag=None, route=self._route)
-        items, rejected = self._read(raws or [])
+        items, rejected = parse_items(raws or (), self._understand, "id")
         following = next_address(response, len(raws or ()), self._per_page, self._route)
         if request.since is not None and any(item.at < request.since for item in items):
             following = None
         return Page(items=items, rejected=rejected, next_token=following, server_at=response.server_at)
 
-    def _read(self, raws: list[Raw]) -> tuple[list[Item[CommentRecord]], list[Rejected]]:
-        items: list[Item[CommentRecord]] = []
-        rejected: list[Rejected] = []
-        for raw in raws:
-            payload = bytes(raw)
-            try:
-                note = transform_note(payload, 0)
-            except (msgspec.DecodeError, ValueError, RecursionError) as error:
-                rejected.append(reject(payload, str(error), "id"))
-                continue
-            if not note.is_system:
-                version = Version(note.remote_id, note.updated_at, digest(payload))
-                items.append(Item(version, note.created_at, payload, _comment(note, self._place)))
-        return items, rejected
+    def _understand(self, payload: bytes) -> Item[CommentRecord] | None:
+        note = transform_note(payload, 0)
+        if note.is_system:
+            return None
+        version = Version(note.remote_id, note.updated_at, digest(payload))
+        return Item(version, note.created_at, payload, _comment(note, self._place))
 
 
 def note_request(client: GitLabClient, place: AnswerPlace, body: str) -> WriteRequest:
@@ -120,25 +111,12 @@ async def read_resolved(client: GitLabClient, place: AnswerPlace) -> bool | None
 
 async def project_members(client: GitLabClient, project_id: int, *, per_page: int) -> list[MemberRecord]:
     """Return everyone with access to a project with the highest level, by username."""
-    address: str | None = f"{API}/projects/{project_id}/members/all"
-    params: dict[str, str | int] | None = {"per_page": per_page}
     levels: dict[str, int] = {}
-    asked: set[str] = set()
-    while address is not None and address not in asked:
-        asked.add(address)
-        raws, response = await client.list_page(address, params, etag=None, route=_MEMBERS)
-        for member in _members(raws or []):
-            levels[member.username] = max(member.access_level, levels.get(member.username, 0))
-        address, params = next_address(response, len(raws or ()), per_page, _MEMBERS), None
+    address, read = f"{API}/projects/{project_id}/members/all", msgspec.json.Decoder(Member).decode
+    every = read_whole(client, address, {"per_page": per_page}, read, route="members", what="a member of a project")
+    async for member in every:
+        levels[member.username] = max(member.access_level, levels.get(member.username, 0))
     return [MemberRecord(username, level) for username, level in sorted(levels.items())]
-
-
-def _members(raws: list[Raw]) -> Iterator[Member]:
-    for raw in raws:
-        try:
-            yield msgspec.json.decode(raw, type=Member)
-        except (msgspec.DecodeError, ValueError) as error:
-            _LOG.warning("could not parse a member of a project: %s", error)
 
 
 def _address(place: AnswerPlace) -> str:

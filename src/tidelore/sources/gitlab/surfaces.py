@@ -9,14 +9,13 @@ becomes a `Rejected`, and the other items are still read; the engine decides wha
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 from urllib.parse import quote
 
 import msgspec
 from msgspec import Raw, Struct
-from msgspec.structs import replace
 
 from tidelore.core.clock import format_instant
 from tidelore.core.errors import RemoteNotFound, RemotePermanent, RemoteTransient
@@ -27,7 +26,6 @@ from tidelore.core.model import (
     Item,
     MergeRequestRecord,
     ProjectRecord,
-    Rejected,
 )
 from tidelore.engine.cursor import Validator
 from tidelore.engine.ports import ListRequest, Page, Pages
@@ -47,7 +45,8 @@ from tidelore.sources.gitlab.transform import (
     transform_merge_request,
     transform_project,
 )
-from tidelore.sources.items import ItemReader, next_address, refuse_nul, reject, warn_foreign
+from tidelore.sources.items import ItemReader, next_address, refuse_nul, warn_foreign
+from tidelore.sources.rest_lists import ChildList, read_whole
 
 _LOG = logging.getLogger(__name__)
 
@@ -197,66 +196,30 @@ LISTS: Mapping[str, Mapping[str, Understand]] = MappingProxyType(
 """The lists of each kind of children, by the last part of their URL. Positions are a part of the discussions."""
 
 
-class ChildList(Struct, frozen=True):
-    """One list of one parent. If several lists make up one kind, `prefix` keeps the keys of rejected items distinct."""
-
-    client: GitLabClient
-    address: str
-    route: str
-    understand: Understand
-    per_page: int
-    prefix: str = ""
-
-    async def fetch(self, request: ListRequest) -> Page[ChildRecord]:
-        first = request.token is None
-        address = request.token or self.address
-        params = {"per_page": self.per_page} if first else None
-        raws, response = await self.client.list_page(address, params, etag=None, route=self.route)
-        items, rejected = self._understand_all(raws or ())
-        following = next_address(response, len(raws or ()), self.per_page, self.route)
-        return Page(items=items, rejected=rejected, next_token=following, server_at=response.server_at)
-
-    def _understand_all(self, raws: Iterable[Raw]) -> tuple[list[Item[ChildRecord]], list[Rejected]]:
-        items: list[Item[ChildRecord]] = []
-        rejected: list[Rejected] = []
-        for raw in raws:
-            payload = bytes(raw)
-            try:
-                item = self.understand(payload)
-                if b"\\u0000" in payload:
-                    _refuse_nul(item.record)
-            except (msgspec.DecodeError, ValueError, RecursionError) as error:
-                refused = reject(payload, str(error))
-                rejected.append(replace(refused, key=self.prefix + refused.key))
-                continue
-            items.append(item)
-        return items, rejected
-
-
-class FileList(ChildList, frozen=True):
+class FileList(ChildList[ChildRecord], frozen=True):
     """The changed files of a merge request: `diffs`, and `changes` on servers from before GitLab 15.7."""
 
     async def fetch(self, request: ListRequest) -> Page[ChildRecord]:
-        if self.client.lacks_diffs:
-            return await self._changes()
+        client = cast("GitLabClient", self.client)
+        if client.lacks_diffs:
+            return await self._changes(client)
         try:
             return await super().fetch(request)
         except RemoteNotFound as missing:
             if request.token is not None:
                 raise
             try:
-                page = await self._changes()
+                page = await self._changes(client)
             except RemoteNotFound:
                 # Neither endpoint exists: the merge request is gone, or its files are not visible to us.
                 raise missing from None
-        self.client.lacks_diffs = True
+        client.lacks_diffs = True
         return page
 
-    async def _changes(self) -> Page[ChildRecord]:
+    async def _changes(self, client: GitLabClient) -> Page[ChildRecord]:
         address, route = (f"{text.removesuffix('diffs')}changes" for text in (self.address, self.route))
-        raws, response = await self.client.changes(address, route=route)
-        items, rejected = self._understand_all(raws)
-        return Page(items=items, rejected=rejected, server_at=response.server_at)
+        raws, response = await client.changes(address, route=route)
+        return self.page(raws, response)
 
 
 def child_lists(
@@ -267,7 +230,14 @@ def child_lists(
     lists = LISTS[kind]
     return [
         (FileList if name == "diffs" else ChildList)(
-            client, f"{above}/{name}", f"{resource}/{name}", understand, per_page, f"{name}:" if len(lists) > 1 else ""
+            client,
+            f"{above}/{name}",
+            f"{resource}/{name}",
+            understand,
+            per_page,
+            f"{name}:" if len(lists) > 1 else "",
+            "iid",
+            _refuse_nul,
         )
         for name, understand in lists.items()
     ]
@@ -283,24 +253,13 @@ def _refuse_nul(record: Struct) -> None:
                 raise ValueError(f"notes[{place}]: {error}") from None
 
 
-_ROUTE = "group"
-
-
 async def group_projects(client: GitLabClient, group: str, *, per_page: int) -> list[ProjectRecord]:
     """Return every project of a group without duplicates, in the order of their ids."""
     start = f"{API}/groups/{quote(group, safe='')}/projects"
     order: dict[str, str | int] = {"include_subgroups": "true", "order_by": "id", "sort": "asc", "per_page": per_page}
-    found: dict[int, ProjectRecord] = {}
-    asked: set[str] = set()
+    every = read_whole(client, start, order, _read_project, route="group", what="a project of a group")
     try:
-        raws, response = await client.list_page(start, order, etag=None, route=_ROUTE)
-        while raws:
-            found |= {record.remote_id: record for record in _read(raws)}
-            following = next_address(response, len(raws), per_page, _ROUTE)
-            if following is None or following in asked:
-                break
-            asked.add(following)
-            raws, response = await client.list_page(following, None, etag=None, route=_ROUTE)
+        found = {record.remote_id: record async for record in every}
     except RemoteNotFound as error:
         raise RemoteNotFound(
             f"group {group} does not exist or is not visible to the token",
@@ -312,12 +271,7 @@ async def group_projects(client: GitLabClient, group: str, *, per_page: int) -> 
     return list(found.values())
 
 
-def _read(raws: Sequence[Raw]) -> Iterator[ProjectRecord]:
-    for raw in raws:
-        try:
-            record = transform_project(msgspec.json.decode(raw, type=Project))
-            refuse_nul(record)
-        except (msgspec.DecodeError, ValueError) as error:
-            _LOG.warning("could not parse a project of a group: %s", error)
-            continue
-        yield record
+def _read_project(raw: Raw) -> ProjectRecord:
+    record = transform_project(msgspec.json.decode(raw, type=Project))
+    refuse_nul(record)
+    return record

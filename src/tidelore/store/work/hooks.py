@@ -100,52 +100,30 @@ class Announced(Struct, frozen=True):
     silent: Mapping[str, frozenset[int]]
 
 
-def waiting_projects(database: Database, source: str, limit: int) -> list[Announced]:
-    """Return the projects of a host that have waiting deliveries, the longest waiting first; each item counts once."""
+def waiting_projects(database: Database, source: str, limit: int, configured: str | None = None) -> list[Announced]:
+    """Return the projects of a host that have waiting deliveries, the longest waiting first; each item counts once.
+
+    With `configured`, only the project of this name.
+    """
+    named = "" if configured is None else " AND p.configured = :configured"
     projects = database.read(
         "SELECT d.project_id, p.configured, MAX(d.id) FROM hook_deliveries d JOIN projects p ON p.id = d.project_id"
-        " WHERE d.source = :source AND d.read_at IS NULL GROUP BY d.project_id, p.configured ORDER BY MIN(d.id)"
-        " LIMIT :limit",
-        {"source": source, "limit": limit},
+        f" WHERE d.source = :source AND d.read_at IS NULL{named} GROUP BY d.project_id, p.configured"
+        " ORDER BY MIN(d.id) LIMIT :limit",
+        {"source": source, "limit": limit} | ({} if configured is None else {"configured": configured}),
     )
     rows = database.read(
         "SELECT DISTINCT project_id, kind, iid FROM hook_deliveries WHERE source = :source AND read_at IS NULL"
-        " AND silent = 1 AND kind IS NOT NULL",
-        {"source": source},
+        f" AND silent = 1 AND kind IS NOT NULL AND project_id {database.among('ids')}",
+        {"source": source, "ids": database.integers(project_id for project_id, *_ in projects)},
     )
-    silent: dict[tuple[int, str], set[int]] = {}
+    silent: dict[int, dict[str, set[int]]] = {}
     for project_id, kind, iid in rows:
-        silent.setdefault((project_id, kind), set()).add(iid)
+        silent.setdefault(project_id, {}).setdefault(kind, set()).add(iid)
     return [
-        Announced(
-            project_id,
-            configured,
-            upto,
-            {kind: frozenset(iids) for (home, kind), iids in silent.items() if home == project_id},
-        )
-        for project_id, configured, upto in projects
+        Announced(project_id, name, upto, {kind: frozenset(iids) for kind, iids in silent.get(project_id, {}).items()})
+        for project_id, name, upto in projects
     ]
-
-
-def waiting_project(database: Database, source: str, configured: str) -> Announced | None:
-    """Return one project if it has waiting deliveries."""
-    found = database.read(
-        "SELECT d.project_id, MAX(d.id) FROM hook_deliveries d JOIN projects p ON p.id = d.project_id"
-        " WHERE d.source = :source AND p.configured = :configured AND d.read_at IS NULL GROUP BY d.project_id",
-        {"source": source, "configured": configured},
-    )
-    if not found:
-        return None
-    project_id, upto = found[0]
-    rows = database.read(
-        "SELECT DISTINCT kind, iid FROM hook_deliveries WHERE project_id = :project_id AND read_at IS NULL"
-        " AND silent = 1 AND kind IS NOT NULL AND id <= :upto",
-        {"project_id": project_id, "upto": upto},
-    )
-    silent: dict[str, set[int]] = {}
-    for kind, iid in rows:
-        silent.setdefault(kind, set()).add(iid)
-    return Announced(project_id, configured, upto, {kind: frozenset(iids) for kind, iids in silent.items()})
 
 
 def mark_read(database: Database, projects: Iterable[Announced], now_ms: int) -> None:

@@ -210,7 +210,7 @@ async def open_run(
     shop.seam(Seam.RUN_STARTED)
     session = Session(shop, run, Counters(), crashed, held)
     try:
-        async with _beating(session, shop.config.sync.heartbeat_interval_seconds):
+        async with beating(shop.clock, shop.config.sync.heartbeat_interval_seconds, lambda: _beat(session)):
             try:
                 yield session
             except asyncio.CancelledError:
@@ -283,24 +283,29 @@ def _finish(session: Session, *, cancelled: bool) -> None:
         run.finish_succeeded()
 
 
+def _beat(session: Session) -> None:
+    """Send a heartbeat for the run row, and for the lease while it is held."""
+    if session.held is not None:
+        session.held.heartbeat()
+    session.note()
+    session.run.heartbeat_if_due()
+
+
 @asynccontextmanager
-async def _beating(session: Session, interval_seconds: float) -> AsyncIterator[None]:
-    """Send heartbeats for the run row, and for the lease while it is held.
+async def beating(clock: Clock, interval_seconds: float, beat: Callable[[], object]) -> AsyncIterator[None]:
+    """Send heartbeats until the block ends.
 
     A failed heartbeat raises no error: a lost lease shows at the next commit, and a database may come back.
     """
 
-    async def beat() -> None:
+    async def repeat() -> None:
         with suppress(TideloreError):
             while True:
-                await session.shop.clock.sleep(interval_seconds)
+                await clock.sleep(interval_seconds)
                 with suppress(StorageFailed):
-                    if session.held is not None:
-                        session.held.heartbeat()
-                    session.note()
-                    session.run.heartbeat_if_due()
+                    beat()
 
-    task = asyncio.create_task(beat())
+    task = asyncio.create_task(repeat())
     try:
         yield
     finally:
