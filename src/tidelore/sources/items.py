@@ -86,6 +86,10 @@ class ItemReader(Generic[P, R]):
                 items.append(Item(version, at(record), payload, record, None if self._by_record else content))
         return ParsedItems(items, rejected)
 
+    def version_digest(self, record: R) -> bytes:
+        """Return the content of a version that is derived from its record."""
+        return digest(self._versioned(record))
+
     def _versioned(self, record: R) -> bytes:
         if self._unversioned:
             return msgspec.json.encode(replace(cast("Struct", record), **self._unversioned))
