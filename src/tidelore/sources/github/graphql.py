@@ -111,7 +111,8 @@ class GraphQlClient(PagedQueries):
         if told is not None:
             self._costs[route] = max(1, told.cost)
             self.spent += told.cost
-            self.remaining, self.reset_at, self.allowed = told.remaining, reset_at, told.limit
+            self.remaining, self.reset_at = told.remaining, reset_at
+            self.allowed = self.allowed if told.limit is None else told.limit
 
     def judge(self, problems: tuple[Problem, ...], response: Response, *, skips_hidden: bool) -> frozenset[Path]:
         """Return the paths of hidden objects, or raise the error that the problems amount to."""
