@@ -1,4 +1,4 @@
-"""Benchmark `github`: a first mirror of a repository, runs without change, and a run after one comment.
+"""Benchmark `github`: a first mirror of a repository, runs without change, a run after one comment, and verification.
 
 Only requests are counted, so the numbers do not depend on the machine. The least possible is what one page for each
 hundred listed items, one query for each hundred pull requests, and one request for each list of one item add up to.
@@ -7,6 +7,7 @@ hundred listed items, one query for each hundred pull requests, and one request 
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from math import ceil
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 from benchmarks.findings import Finding
 from benchmarks.scale import Scale
 from benchmarks.workplace import checked
-from tidelore.app.mirroring import mirror
+from tidelore.app.mirroring import mirror, scrub
 from tidelore.app.wiring import App
 from tidelore.core.config_file import parse_config
 from tidelore.sources.ports import RESOURCES
@@ -23,12 +24,14 @@ from tidelore_world.server import serve
 from tidelore_world.world import World
 
 REPO = "harbour/archive"
+TOKEN = "a-token-of-the-benchmarks"
 THREADS, COMMENTS = 5, 3
 PER_PAGE = 100
 FIRST_BOUND = 1.05
 QUIET_BOUND = 4
 COMMENT_BOUND = 6
 HISTORIES = (1, 50, 500)
+VERIFY_BOUND = 60
 BY_ITEM = 2
 """The lists of one pull request that cannot be read for many at once: timeline and files."""
 
@@ -55,6 +58,36 @@ def run(scale: Scale) -> Iterator[Finding]:
         yield Finding("github", f"{size:,} pull requests: requests without change", quiet, bound=QUIET_BOUND)
         yield Finding("github", f"{size:,} pull requests: requests after one comment", commented, bound=COMMENT_BOUND)
 
+    requests, points = _verify(pulls)
+    title = f"{pulls:,} pull requests x {THREADS} threads x {COMMENTS} comments"
+    yield Finding("github", f"{title}: requests that verify all", requests, bound=VERIFY_BOUND)
+    yield Finding("github", f"{title}: GraphQL points that verify all", points)
+
+
+def _verify(pulls: int) -> tuple[int, int]:
+    """Verify the lists, comments, reviews, threads and closing issues; return the requests and points of that."""
+    world = World()
+    world.keep_log = False
+    world.github.create_repo(REPO)
+    world.github.bulk(REPO, pulls=pulls, threads=THREADS, comments=COMMENTS)
+    # The last conversations take some hours; until they are over, their pull requests would be read as changed ones.
+    world.advance(24 * 3600)
+    with serve(world) as server, tempfile.TemporaryDirectory() as folder:
+        # Timelines and files are a request for each pull request in any case.
+        app = _app(server.url, Path(folder) / "lore.db", fetch_resource_events=False, fetch_mr_diffs=False)
+        _mirror(app)
+        world.advance(3600)
+        before = world.github.limits.graphql(TOKEN)["used"]
+        report = checked(app, lambda opened: scrub(opened, None, VERIFY_BOUND, force=True))
+        points = world.github.limits.graphql(TOKEN)["used"] - before
+    verified = Counter[str]()
+    for scope in report.scrubbed:
+        verified.update({kind: child.tally.fetched for kind, child in scope.children.items()})
+    for kind in ("comments", "reviews", "threads", "closes_issues"):
+        if verified[kind] < pulls:
+            raise RuntimeError(f"{kind} of only {verified[kind]} of {pulls} pull requests were verified")
+    return report.requests, points
+
 
 def _count(pulls: int, *, threads: int) -> tuple[int, int, int]:
     """Return the requests of a first run, of one without change, and of one after a comment on a pull request."""
@@ -76,10 +109,10 @@ def _count(pulls: int, *, threads: int) -> tuple[int, int, int]:
         return first, quiet, _mirror(app)
 
 
-def _app(url: str, database: Path) -> App:
+def _app(url: str, database: Path, **settings: bool) -> App:
     host = {"name": "simulated", "base_url": url, "repos": [REPO]}
-    config = parse_config({"github": [host], "sync": {"scrub_share": 0.0}})
-    return App(config, {"GITHUB_TOKEN": "a-token-of-the-benchmarks"}, db=str(database))
+    config = parse_config({"github": [host], "sync": {"scrub_share": 0.0, **settings}})
+    return App(config, {"GITHUB_TOKEN": TOKEN}, db=str(database))
 
 
 def _mirror(app: App) -> int:

@@ -24,6 +24,7 @@ from tidelore.store.work.service_records import (
     keep_jobs,
     list_budgets,
     list_jobs,
+    points_of,
     save_budgets,
     save_jobs,
 )
@@ -87,7 +88,7 @@ def test_waiting_work_is_counted(database: Database, clock: ManualClock) -> None
 
 
 def test_all_metrics_are_parsed_by_the_prometheus_client(database: Database, clock: ManualClock) -> None:
-    save_budgets(database, [BudgetRow("hub", 10, None, clock.now_ms())])
+    save_budgets(database, [BudgetRow(name, 10, None, clock.now_ms()) for name in ("hub", points_of("hub"))])
     save_jobs(database, [POLL, STREAM, replace(POLL, name='odd "name" \\ \n', requests=5)])
     count_received(database, {("hub", "accepted"): 3})
     with database.transaction() as tx:

@@ -57,6 +57,28 @@ def test_service_commands_answer_with_the_documented_fields(served: Desk) -> Non
     compare("status", told)
 
 
+def test_the_remaining_points_of_queries_are_shown_and_exported_beside_the_requests(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo = "harbour/archive"
+    desk.world.github.create_repo(repo)
+    desk.world.github.bulk(repo, pulls=2, threads=1, comments=1)
+    desk.world.advance(86_400)
+    monkeypatch.setenv("GITHUB_TOKEN", "a-token-of-the-tests")
+    hub = f'[[github]]\nname = "hub"\nbase_url = "{desk.url}"\nrepos = ["{repo}"]\n'
+    desk.configure(extra=f"{hub}[service]\nmetrics_port = 0\n")
+    assert desk.run("service", "--once").code == 0
+    limits = {limit["source"]: limit for limit in desk.robot("status").data["limits"]}
+    points = limits["hub (GraphQL points)"]
+    assert points["requests_allowed"] == 5000
+    assert 4900 < points["requests_left"] < 5000
+    (line,) = [line for line in desk.run("status").out.splitlines() if line.startswith("Requests left: ")]
+    assert f"hub (GraphQL points) {points['requests_left']:,} of 5,000" in line
+    shown = desk.run("metrics").out
+    assert f'lore_source_points_left{{source="hub"}} {points["requests_left"]}' in shown
+    assert f'lore_source_requests_left{{source="hub"}} {limits["hub"]["requests_left"]}' in shown
+
+
 def test_the_remaining_rate_limit_is_shown_and_exported_until_its_reset(served: Desk) -> None:
     served.world.gitlab.rate_limit = 6000
     assert served.run("service", "--once").code == 0

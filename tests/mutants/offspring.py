@@ -286,10 +286,31 @@ TOPICS = (
 )
 
 TWO_PATHS = "two paths, one version"
+COMMENT_PATHS = "two paths of comments"
 PATHS = "tests/properties/test_two_paths.py"
+GLANCES = "tests/situations/github/test_verification.py"
 _LONG = f"{PATHS}::test_a_parent_with_more_than_a_page_is_read_to_its_end"
 
 PATHS_OF_DISCUSSIONS = (
+    Mutant(
+        name="glance-taken-for-the-list",
+        invariant=COMMENT_PATHS,
+        file="sources/compare.py",
+        before="            if page is not None and self._is_same(page):\n",
+        after="            if page is not None:\n",
+        test=f"{GLANCES}::test_a_query_that_hides_comments_deletes_nothing_because_rest_is_asked",
+        why="Comments that a query leaves out would be deleted, although the server has them.",
+    ),
+    Mutant(
+        name="glance-at-a-part-agrees",
+        invariant=COMMENT_PATHS,
+        file="sources/compare.py",
+        before="not page.rejected and shown == stored\n",
+        after="not page.rejected and shown.items() <= stored.items()\n",
+        test=f"{GLANCES}::test_a_comment_changed_without_a_trace_is_found_and_only_its_list_is_read"
+        "[sqlite-deleted-review_comment]",
+        why="A comment that was deleted without a trace would stay for ever.",
+    ),
     Mutant(
         name="null-taken-for-absent",
         invariant=TWO_PATHS,

@@ -126,6 +126,13 @@ PROMISES = (
             f"{offspring.PATHS}::test_notes_on_the_commits_of_a_merge_request_are_left_out_as_rest_does",
         ),
     ),
+    Promise(
+        offspring.COMMENT_PATHS,
+        (
+            f"{offspring.GLANCES}::test_a_partial_answer_never_deletes_a_comment",
+            f"{offspring.GLANCES}::test_both_paths_make_the_same_copy_of_a_random_history",
+        ),
+    ),
     Promise("silent changes", (_TALK,)),
     Promise("deletion leaves nothing", (_TALK,)),
     Promise(

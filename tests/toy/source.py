@@ -93,6 +93,9 @@ class ToySource:
     def parents_per_request(self, _kind: str) -> int:
         return 1
 
+    def shared_requests(self, kind: str) -> str:
+        return kind
+
     async def login(self) -> str | None:
         me, _ = await self._client.me()
         return me.login

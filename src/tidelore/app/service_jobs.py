@@ -221,6 +221,7 @@ class Syncing:
                 error,
                 wakes=tuple(wakes),
                 budget=report.budgets.get(job.host.name),
+                points=report.points.get(job.host.name),
                 again=any(scope.is_left for scope in scopes),
                 # What was read only in part is not up to date.
                 fresh=not any(scope.key[:2] in behind for scope in scopes) and error is None,

@@ -61,6 +61,7 @@ class Call(Generic[T]):
     read: Callable[[Response], T]
     writes: bool = False
     retry_overload: bool = True
+    points: int = 0
 
     def __repr__(self) -> str:
         return f"Call({self.method}, {self.route})"
@@ -351,10 +352,12 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
         route: str | None = None,
         retry_overload: bool = True,
+        points: int = 1,
     ) -> tuple[T, Response]:
         """Send a read-only POST; it is decoded and retried like a GET.
 
-        Without `retry_overload`, an overload is raised at once: the caller will ask for less instead.
+        Without `retry_overload`, an overload is raised at once: the caller will ask for less instead. `points` is what
+        it will probably cost, where queries are counted apart.
         """
         decoder = self._decoder(as_type)
 
@@ -364,7 +367,8 @@ class HttpClient:
         url = self._origin.resolve(path_or_url)
         content = encode_content(json)
         sent = self._headers.build(headers, None, content)
-        return await self._fetch(Call("POST", url, sent, content, route, False, read, retry_overload=retry_overload))
+        call = Call("POST", url, sent, content, route, False, read, retry_overload=retry_overload, points=points)
+        return await self._fetch(call)
 
     def _decoder(self, as_type: type[T]) -> msgspec.json.Decoder[T]:
         decoder: msgspec.json.Decoder[T] | None = self._decoders.get(as_type)
@@ -413,7 +417,7 @@ class HttpClient:
     async def _once(self, call: Call[T], url: Address, attempt: int) -> tuple[T, Response] | Response:
         """Send one request and report it, also if it fails. A response without a value is a redirect."""
         async with self._slots:
-            await self.governor.admit(query=call.method == "POST" and not call.writes)
+            await self.governor.admit(points=call.points)
             started = self._clock.monotonic()
             status: int | None = None
             received = 0
@@ -440,7 +444,7 @@ class HttpClient:
                 outcome = outcome_of(error)
                 raise
             finally:
-                self.governor.release(answered=status is not None)
+                self.governor.release(answered=status is not None, points=call.points)
                 self._report(call, url, status, started, received, attempt, outcome)
 
     def _accept(self, call: Call[T], url: Address, answer: RawResponse) -> Response:
@@ -467,7 +471,7 @@ class HttpClient:
         seconds = self._clock.monotonic() - started
         if self._on_request is not None:
             route = call.route or self._clean(url.raw_path.partition(b"?")[0].decode("ascii"))
-            said = (self._name, self.governor.budget)
+            said = (self._name, self.governor.budget, self.governor.points)
             self._on_request(RequestMetric(call.method, route, status, seconds, received, attempt, outcome, *said))
         if _LOG.isEnabledFor(logging.DEBUG):
             _LOG.debug(

@@ -221,7 +221,8 @@ class Governor:
         self._allowance = allowance
         self._grants = grants
         self._in_flight = 0
-        self._queries_left: int | None = None
+        self._points_in_flight = 0
+        self._queries = UNKNOWN
         self._least: int | None = None
         self._clock = clock
         self._origin = origin
@@ -247,6 +248,13 @@ class Governor:
         return Budget(self.remaining, reset_at, self.allowed)
 
     @property
+    def points(self) -> Budget:
+        """The limit of GraphQL, where it is counted apart, with its reset converted to our clock."""
+        left = self._queries
+        reset_at = None if left.reset_at is None else left.reset_at - (self.skew_ms or 0)
+        return Budget(left.remaining, reset_at, left.allowed)
+
+    @property
     def wait_seconds(self) -> float:
         """How long the server's limits delay the next request."""
         return max(0.0, self._blocked_until - self._clock.monotonic())
@@ -255,19 +263,22 @@ class Governor:
         """Return whether a wait is longer than `max_wait_seconds`."""
         return seconds > self._max_wait_seconds
 
-    async def admit(self, *, query: bool = False) -> None:
+    async def admit(self, *, points: int = 0) -> None:
         """Wait until a request may be sent; raise RateLimited if the wait would be too long, or no request is left.
 
-        A request that was admitted must be given back with `release` after its response. `query`: one of GraphQL.
+        A request that was admitted must be given back with `release` after its response. A query of GraphQL says what
+        it will probably cost.
         """
         await self._admit()
         if self._allowance is not None:
-            self._allowance.take(self._origin, self._left(query=query))
+            self._allowance.take(self._origin, self._left(points))
         self._in_flight += 1
+        self._points_in_flight += points
 
-    def release(self, *, answered: bool) -> None:
+    def release(self, *, answered: bool, points: int = 0) -> None:
         """Say that an admitted request has ended, with a response or without."""
         self._in_flight -= 1
+        self._points_in_flight -= points
         if not answered:
             self._spend_unseen()
             if self._grants is not None:
@@ -277,12 +288,17 @@ class Governor:
         """Count a request against the limit although its response did not say what is left."""
         self._least = None if self._least is None else self._least - 1
 
-    def _left(self, *, query: bool) -> int | None:
-        """Return how many requests the server still allows, those in flight deducted; None if that is unknown."""
-        remaining = self._queries_left if query and self._queries_left is not None else self._least
-        reset_at = self.budget.reset_at
+    def _left(self, points: int) -> int | None:
+        """Return how many requests the server still allows, those in flight deducted; None if that is unknown.
+
+        For a query it is the points that are left before the last one of its own: the reserve is not for it.
+        """
+        remaining, reset_at, used = self._least, self.budget.reset_at, self._in_flight
+        if points and self._queries.remaining is not None:
+            remaining, reset_at = self._queries.remaining, self.points.reset_at
+            used = self._points_in_flight + points - 1
         is_over = reset_at is not None and reset_at <= self._clock.now_ms()
-        return None if remaining is None or is_over else remaining - self._in_flight
+        return None if remaining is None or is_over else remaining - used
 
     async def _admit(self) -> None:
         # The server may set a limit while a request waits for its slot; then it has to wait again.
@@ -332,7 +348,7 @@ class Governor:
             self._least = min(budget.remaining, self._least or 0) if is_known else budget.remaining
             self.remaining, self.reset_at, self.allowed = budget.remaining, budget.reset_at, budget.allowed
         elif _counts_queries(headers):
-            self._queries_left = _read_budget(headers, measured_ms).remaining
+            self._queries = _newer(self._queries, _read_budget(headers, measured_ms))
         else:
             self._spend_unseen()
         if self._grants is not None:
@@ -357,6 +373,13 @@ class Governor:
             if self._grants is not None:
                 self._grants.paused(until_ms)
         return verdict
+
+
+def _newer(known: Budget, told: Budget) -> Budget:
+    """Return what is left after another answer: within a window the lowest number is the newest."""
+    if told.remaining is None or known.remaining is None or told.reset_at != known.reset_at:
+        return told
+    return told if told.remaining <= known.remaining else known
 
 
 def _speaks_of_limits(body: bytes) -> bool:

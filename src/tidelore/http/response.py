@@ -178,7 +178,8 @@ class Response:
 class RequestMetric:
     """One request as it was sent. `bytes` is the size of the body as received, before decompression.
 
-    `source` is the name of the server, `budget` its last reported rate limit, with the reset by our clock.
+    `source` is the name of the server, `budget` its last reported rate limit, with the reset by our clock; `points` is
+    the limit of GraphQL where it is counted apart.
     """
 
     method: str
@@ -190,6 +191,7 @@ class RequestMetric:
     outcome: Outcome
     source: str = ""
     budget: Budget = UNKNOWN
+    points: Budget = UNKNOWN
 
 
 def decode(response: Response, decoder: msgspec.json.Decoder[T]) -> T:

@@ -33,7 +33,15 @@ from tidelore.core.errors import (
 from tidelore.http.limits import Budget, got_no_response
 from tidelore.service.schedule import NEVER, Blame, JobEnd, JobSpec, JobState, Schedule, bound_of
 from tidelore.store.database.port import Database
-from tidelore.store.work.service_records import BudgetRow, JobRow, keep_jobs, list_jobs, save_budgets, save_jobs
+from tidelore.store.work.service_records import (
+    BudgetRow,
+    JobRow,
+    keep_jobs,
+    list_jobs,
+    points_of,
+    save_budgets,
+    save_jobs,
+)
 
 if TYPE_CHECKING:
     from tidelore.sync.report import RunReport, ScopeKey, ScopeReport
@@ -42,9 +50,10 @@ if TYPE_CHECKING:
 class JobResult(Struct, frozen=True):
     """The result of a job. `wakes` names jobs that have work now; `idle`: there was nothing to do.
 
-    `budget` is the rate limit that the source reported, if any. `again`: work is left, and the job continues as soon as
-    the others had their turn. `fresh` is False if so much was left that the source is not up to date.
-    `stretched_seconds` is a longer interval until the next run, because webhooks announce changes.
+    `budget` is the rate limit that the source reported, if any, and `points` that of its queries. `again`: work is
+    left, and the job continues as soon as the others had their turn. `fresh` is False if so much was left that the
+    source is not up to date. `stretched_seconds` is a longer interval until the next run, because webhooks announce
+    changes.
     """
 
     requests: int = 0
@@ -52,6 +61,7 @@ class JobResult(Struct, frozen=True):
     idle: bool = False
     wakes: tuple[str, ...] = ()
     budget: Budget | None = None
+    points: Budget | None = None
     again: bool = False
     fresh: bool = True
     stretched_seconds: float | None = None
@@ -156,10 +166,12 @@ class JobRecorder:
         except StorageFailed as error:
             _tell("failed to save the state of the jobs", error)
 
-    def save_budgets(self, budgets: Mapping[str, Budget | None]) -> None:
+    def save_budgets(self, results: Mapping[str, JobResult]) -> None:
         """Store the rate limits that sources reported."""
         now_ms = self._clock.now_ms()
-        said = {source: budget for source, budget in budgets.items() if budget is not None}
+        limits = [(source, done.budget) for source, done in results.items()]
+        limits += [(points_of(source), done.points) for source, done in results.items()]
+        said = {source: budget for source, budget in limits if budget is not None}
         rows = [
             BudgetRow(source, left.remaining, left.reset_at, now_ms, left.allowed)
             for source, left in said.items()

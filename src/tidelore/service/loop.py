@@ -162,7 +162,7 @@ class Loop:
             self._wanted.update(name for name, ending in endings.items() if ending.again and ending.blame is None)
         touched = [name for name, one in self.schedule.specs.items() if one.source in sources.values()]
         self._recorder.save(self.schedule, touched, now)
-        self._recorder.save_budgets({sources[name]: done.budget for name, done in dones.items()})
+        self._recorder.save_budgets({sources[name]: done for name, done in dones.items()})
         self._control.wake()
 
     def _goes_on(self, now: float) -> bool:

@@ -21,7 +21,7 @@ from tidelore.service.status import ServiceStatus, lag_seconds, read_service
 from tidelore.store.database.port import Database
 from tidelore.store.reading.totals import Totals, read_totals
 from tidelore.store.work.hooks import MISSED, RECEIVED
-from tidelore.store.work.service_records import JobRow
+from tidelore.store.work.service_records import JobRow, is_of_points, source_of
 from tidelore.store.work.worker_queue import QueueStatus
 
 UP = "lore_service_up"
@@ -35,6 +35,7 @@ BOUND = "lore_job_staleness_bound_seconds"
 DUE = "lore_job_due_in_seconds"
 WAITING = "lore_waiting"
 BUDGET = "lore_source_requests_left"
+POINTS = "lore_source_points_left"
 WORKERS = "lore_workers"
 WORKER_SCOPES = "lore_worker_scopes"
 QUEUE = "lore_queue_jobs"
@@ -45,6 +46,7 @@ REGISTRY: tuple[Metric, ...] = (
     Metric(UP, "gauge", "Whether a service runs on this database."),
     Metric(HEALTHY, "gauge", "Whether a source is within its staleness bound.", ("source",)),
     Metric(BUDGET, "gauge", "Requests left of a source's rate limit, as last reported.", ("source",)),
+    Metric(POINTS, "gauge", "GraphQL points left of a source's rate limit, as last reported.", ("source",)),
     Metric(REQUESTS, "counter", "HTTP requests sent by the jobs of a source.", ("source",)),
     Metric(RUNNING, "gauge", "Whether a job is running.", _JOB),
     Metric(BACKING_OFF, "gauge", "Whether a job is backing off because it or its source failed.", _JOB),
@@ -124,7 +126,9 @@ def collect(status: ServiceStatus, totals: Totals, now_ms: int) -> list[Sample]:
     """Return a status as samples."""
     samples = [Sample(UP, {}, float(status.holder is not None)), *_of_workers(status)]
     samples += [Sample(HEALTHY, {"source": one.source}, float(one.ok)) for one in status.health.sources]
-    samples += [Sample(BUDGET, {"source": one.source}, one.remaining) for one in status.budgets.values()]
+    for one in status.budgets.values():
+        name = POINTS if is_of_points(one.source) else BUDGET
+        samples.append(Sample(name, {"source": source_of(one.source)}, one.remaining))
     requests: Counter[str] = Counter()
     for job in status.jobs:
         requests[job.source] += job.requests

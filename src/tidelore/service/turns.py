@@ -221,7 +221,7 @@ class ScopeTurns:
         self.had_turn -= set(done.wakes)
         self._left.discard(name)
         (self._left if ending.again else self.had_turn).add(name)
-        JobRecorder(shop.database, shop.clock).save_budgets({spec.source: done.budget})
+        JobRecorder(shop.database, shop.clock).save_budgets({spec.source: done})
         if (again or ending.again) and new.due_at is not None and new.due_at <= now_ms + SOON_MS:
             woken[name] = new.due_at
         return [DueScope(one, (now_ms - due) / 1000) for one, due in woken.items()]

@@ -83,6 +83,10 @@ class ItemReader(Generic[P, R]):
 
         return ParsedItems(*parse_items(raws, understand, self._locator))
 
+    def version_digest(self, record: R) -> bytes:
+        """Return the content of a version that is derived from its record."""
+        return digest(self._versioned(record))
+
     def _versioned(self, record: R) -> bytes:
         if self._unversioned:
             return msgspec.json.encode(replace(cast("Struct", record), **self._unversioned))

@@ -126,6 +126,10 @@ class ProjectSource(Protocol):
         """Return how many announced parents one request reads this kind of children of, when all goes well."""
         ...
 
+    def shared_requests(self, kind: str) -> str:
+        """Return a name for the requests that read a kind of children; kinds of the same name are read together."""
+        ...
+
     async def statuses(self, path: str, iids: Sequence[int], /) -> Mapping[int, StatusRecord | None] | None:
         """Return the status of each issue, None for an issue without one; None alone if the forge has no statuses."""
         ...

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, partial
 from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct, field
@@ -30,6 +31,7 @@ from tidelore.core.progress import OnProgress, Progress, silent
 from tidelore.engine.ports import Lister, Page, Parent
 from tidelore.engine.whole import read_by_creation, read_lists
 from tidelore.http.limits import SourceOutages
+from tidelore.sources.compare import compared
 from tidelore.sources.ports import RESOURCES, TOPICS
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.cursors import list_cursors
@@ -365,7 +367,8 @@ class ParentComparison(ListComparison[ListedRecord]):
             nonlocal done
             parent, kind = job
             try:
-                found = await read_lists(source.children(kind, resource, project.remote_id, _as_parent(parent)))
+                lists = source.children(kind, resource, project.remote_id, _as_parent(parent))
+                found = await read_lists(compared(lists, cache(partial(self._held, parent, kind))))
             except (CredentialsRejected, RateLimited):
                 raise
             except RemoteError as error:
@@ -378,13 +381,15 @@ class ParentComparison(ListComparison[ListedRecord]):
 
         await for_each(jobs, read, self._settings.dependent_concurrency)
 
+    def _held(self, parent: Holding, kind: str) -> dict[str, bytes]:
+        """Return the stored children of one kind of a parent, each with its content hash."""
+        return CHILDREN[kind].held(self._database.read, self._database, self._kind, parent.id)
+
     def _judge_children(
         self, parent: Holding, kind: str, met: Mapping[str, bytes], rejected: Sequence[Rejected]
     ) -> None:
         self._scope.children += len(met) + len(rejected)
-        for verdict, key in compare(
-            CHILDREN[kind].held(self._database.read, self._database, self._kind, parent.id), met
-        ):
+        for verdict, key in compare(self._held(parent, kind), met):
             # A stored child that was not seen may be one that could not be parsed.
             if not (verdict == "extra" and rejected):
                 self._note(verdict, kind, parent.iid, key)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice, takewhile
 from types import MappingProxyType
 
@@ -25,6 +26,7 @@ from tidelore.engine.child_sync import ChildSync, ChildTally
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.ports import Pages, Parent
 from tidelore.http.limits import SourceOutages
+from tidelore.sources.compare import compared
 from tidelore.sources.ports import ProjectSource
 from tidelore.store.mirror.child_progress import count_due, find_refusal, parents_by_number, wanted_children
 from tidelore.store.mirror.child_writer import ChildFamily, ChildWriter, DueIssue, StatusWriter
@@ -279,13 +281,23 @@ class ProjectChildren:
 
     @property
     def requests_each(self) -> int:
-        """How many requests one parent costs if each of its lists fits on one page, and nothing else is read by it."""
-        return len(self._lists(Parent(0, 0, 0, None, None)))
+        """How many requests one parent, or those read at once, cost if each list fits on one page."""
+        return 1 if self.at_once > 1 else len(self._lists(Parent(0, 0, 0, None, None)))
 
     @property
     def at_once(self) -> int:
         """How many parents the same requests read, if the source answers for many at once."""
         return self._target.source.parents_per_request(self._child.kind)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether no more children of this kind can be read in this run."""
+        return self.left or self.limited is not None or self._child.unavailable is not None
+
+    @property
+    def shared_requests(self) -> str:
+        """A name for the requests that read these children; other kinds of the same name are read by them too."""
+        return self._target.source.shared_requests(self._child.kind)
 
     async def run(self, server_at: int | None, total: int, on_progress: OnProgress, at_most: int | None = None) -> int:
         """Read the children of all due parents, or of some; return how many parents turned out to be gone."""
@@ -295,6 +307,14 @@ class ProjectChildren:
     async def read(self, parents: Sequence[Parent], on_progress: OnProgress = silent) -> int:
         """Read the children of these parents again, due or not."""
         return await self._read(self._sync(on_progress, len(parents)), self._announced(iter(parents)))
+
+    async def verify(self, parents: Sequence[Parent], on_progress: OnProgress = silent) -> int:
+        """Read the children of these parents again; where a glance shows that nothing differs, that is enough."""
+        work = self._sync(on_progress, len(parents), self._compared)
+        return await self._read(work, self._announced(iter(parents)))
+
+    def _compared(self, parent: Parent) -> Sequence[Pages[ChildRecord]]:
+        return compared(self._lists(parent), cache(lambda: self.writer.held(parent)))
 
     def _announced(self, parents: Iterator[Parent]) -> Iterator[Parent]:
         """Yield parents after saying in advance which come next."""
@@ -333,7 +353,12 @@ class ProjectChildren:
             return None
         return bool(page.items or page.rejected)
 
-    def _sync(self, on_progress: OnProgress, total: int) -> ChildSync[ChildRecord]:
+    def _sync(
+        self,
+        on_progress: OnProgress,
+        total: int,
+        lists_of: Callable[[Parent], Sequence[Pages[ChildRecord]]] | None = None,
+    ) -> ChildSync[ChildRecord]:
         child, settings = self._child, self._settings
         stage = f"{self._target.resource} {child.kind}"
         told = child.tally.quarantined
@@ -347,7 +372,7 @@ class ProjectChildren:
 
         return ChildSync(
             self.writer,
-            self._lists,
+            lists_of or self._lists,
             self._is_there,
             concurrency=settings.dependent_concurrency,
             settle_ms=int(settings.settle_seconds * 1000) if child.kind == "discussions" else PROMPT_MS,

@@ -109,7 +109,7 @@ async def mirror(
         make_early = make_documents if request.documents else None
         targets = await _read(session, targets, request, count, report, on_progress, time, make_early, consumer)
         report.requests = session.counters.requests = count.total
-        report.asked, report.budgets = dict(count.of_source), dict(count.budgets)
+        report.asked, report.budgets, report.points = dict(count.of_source), dict(count.budgets), dict(count.points)
         _postpone(report)
         _set_outcome(session, report)
         if report.unfinished:
@@ -121,7 +121,7 @@ async def mirror(
                 _add_documents(report, await make_early(session, on_progress))
         await _positions(session, targets, report, on_progress, time, make_early)
         report.requests = session.counters.requests = count.total
-        report.asked, report.budgets = dict(count.of_source), dict(count.budgets)
+        report.asked, report.budgets, report.points = dict(count.of_source), dict(count.budgets), dict(count.points)
         if embed is not None:
             await _embed(session, report, embed, on_progress)
     report.seconds = shop.clock.monotonic() - started

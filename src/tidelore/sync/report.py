@@ -46,18 +46,24 @@ ScopeKey = tuple[str, str, str]
 
 
 class RequestCount:
-    """Counts sent requests, including retries, and keeps each server's remaining rate limit."""
+    """Counts sent requests, including retries, and keeps each server's remaining rate limit.
+
+    `points` are the limits of GraphQL, where they are counted apart.
+    """
 
     def __init__(self) -> None:
         self.total = 0
         self.of_source: Counter[str] = Counter()
         self.budgets: dict[str, Budget] = {}
+        self.points: dict[str, Budget] = {}
 
     def __call__(self, metric: RequestMetric) -> None:
         self.total += 1
         self.of_source[metric.source] += 1
         if metric.budget.remaining is not None:
             self.budgets[metric.source] = metric.budget
+        if metric.points.remaining is not None:
+            self.points[metric.source] = metric.points
 
 
 class RunConsumer(Consumer, Protocol):
@@ -157,7 +163,9 @@ class ScopeReport(Struct):
 
 
 class RunReport(Struct):
-    """A whole run. `asked` is the number of requests to each source, `budgets` its remaining rate limit."""
+    """A whole run. `asked` is the number of requests to each source, `budgets` its remaining rate limit,
+    `points` that of GraphQL where it is counted apart.
+    """
 
     run_id: int
     scopes: list[ScopeReport] = field(default_factory=list)
@@ -168,6 +176,7 @@ class RunReport(Struct):
     requests: int = 0
     asked: dict[str, int] = field(default_factory=dict)
     budgets: dict[str, Budget] = field(default_factory=dict)
+    points: dict[str, Budget] = field(default_factory=dict)
     seconds: float = 0.0
     taken_over: str | None = None
     crashed_runs: list[int] = field(default_factory=list)

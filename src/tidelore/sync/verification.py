@@ -2,14 +2,14 @@
 
 A run spends a small share of its requests on this, half on lists and half on children, the least recently verified
 first. What was read since the run began is not read again. A kind that costs more requests than are left (events are
-three lists) is still verified, but only in some runs; the runs in between save requests for it. A kind that the source
-reads for many parents at once is verified for that many with each request. Children of items that the lists show as
-silently changed are read at once, outside the share.
+three lists) is still verified, but only in some runs; the runs in between save requests for it. Kinds that the source
+reads for many parents at once are verified for that many with each request, together if one request reads several
+kinds. Children of items that the lists show as silently changed are read at once, outside the share.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from msgspec import Struct, field
@@ -33,6 +33,8 @@ from tidelore.sync.report import ChildReport, ScopeReport
 R = TypeVar("R")
 
 
+SLICE = 200
+"""How many parents to verify one kind of children of before the next kind: what was read with it waits in memory."""
 UNPLANNED = 20
 """How many requests more than twice the planned ones the verification of children may take."""
 
@@ -145,12 +147,34 @@ class ChildTurn(Struct, frozen=True):
 
 
 class ChildRound(Struct):
-    """The children to verify, and the parents they belong to."""
+    """The children to verify, and the parents they belong to.
+
+    `together` are the places of parents among those that the same requests read, which may be several kinds.
+    """
 
     project_children: dict[tuple[int, str], ProjectChildren] = field(default_factory=dict)
     reports: dict[int, ScopeReport] = field(default_factory=dict)
     chosen: dict[tuple[int, str], list[Parent]] = field(default_factory=dict)
+    together: dict[tuple[int, str], dict[int, int]] = field(default_factory=dict)
     cost: int = 0
+
+    def choose(self, turn: ChildTurn, together: dict[int, int]) -> None:
+        """Add the children of one kind of a parent."""
+        together.setdefault(turn.parent.id, len(together))
+        self.together[turn.place, turn.kind] = together
+        self.chosen.setdefault((turn.place, turn.kind), []).append(turn.parent)
+
+    def slices(self) -> Iterator[tuple[int, str, list[Parent]]]:
+        """Yield some parents of each kind after the other: parents that are read together are in the same slices."""
+        for (place, kind), parents in self.chosen.items():
+            places = self.together[place, kind]
+            by_place = sorted((places[parent.id], at) for at, parent in enumerate(parents))
+            parents[:] = [parents[at] for _, at in by_place]
+        most = max(map(len, self.chosen.values()), default=0)
+        for start in range(0, most, SLICE):
+            for (place, kind), parents in self.chosen.items():
+                if parents[start : start + SLICE]:
+                    yield place, kind, parents[start : start + SLICE]
 
 
 def share_out(budget: int, run_id: int) -> tuple[int, int]:
@@ -200,6 +224,7 @@ def plan(
     """Choose the least recently verified children, without making requests."""
     found, shop = ChildRound(), session.shop
     turns: list[ChildTurn] = []
+    groups: dict[tuple[int, str], dict[int, int]] = {}
     for place, target in enumerate(targets):
         project = find_chosen(shop.database, target.source.name, target.configured, target.listed)
         if project is None or target.failure is not None or reason_to_skip(shop.config, project) is not None:
@@ -220,9 +245,10 @@ def plan(
     for turn in sorted(turns, key=lambda turn: turn.verified_at):
         children = found.project_children[turn.place, turn.kind]
         each = children.requests_each
-        if len(found.chosen.get((turn.place, turn.kind), ())) % children.at_once:
-            # The requests for the parents before it read this one too.
-            found.chosen[turn.place, turn.kind].append(turn.parent)
+        together = groups.setdefault((turn.place, children.shared_requests), {})
+        if turn.parent.id in together or len(together) % children.at_once:
+            # The requests for other kinds of it, or for the parents before it, read this one too.
+            found.choose(turn, together)
             continue
         if found.cost >= budget:
             continue
@@ -231,20 +257,20 @@ def plan(
             # A kind that costs more than is left is read in one of `each` runs; the others save requests for it.
             found.cost = budget
         else:
-            found.chosen.setdefault((turn.place, turn.kind), []).append(turn.parent)
+            found.choose(turn, together)
             found.cost += each
     return found
 
 
 async def _read_again(again: ChildRound, refused: set[str], on_progress: OnProgress) -> list[ScopeReport]:
     done: dict[int, ScopeReport] = {}
-    for (place, kind), parents in again.chosen.items():
-        report = again.reports[place]
-        if report.source in refused:
+    for place, kind, parents in again.slices():
+        report, children = again.reports[place], again.project_children[place, kind]
+        if report.source in refused or children.is_stopped:
             continue
         done[place] = report
         try:
-            await again.project_children[place, kind].read(parents, on_progress)
+            await children.verify(parents, on_progress)
         except RemoteError as error:
             report.error = error
             refused.add(report.source)

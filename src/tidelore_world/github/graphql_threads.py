@@ -280,13 +280,17 @@ def _present(value: str) -> Any:
     return lambda _c, node, _a: None if node.row.outdated else getattr(node.row, value)
 
 
+def _hunk(row: ReviewComment) -> str:
+    return hunk_at(row.path, row.line) if row.diff_hunk is None else row.diff_hunk
+
+
 REVIEW_COMMENT = {
     **comment_fields(),
     **identity(lambda row: row.id, full=True),
     **url(lambda node: f"pull/{node.row.number}#discussion_r{node.row.id}"),
     **fields(
         commit=("Commit", lambda _c, node, _a: _commit(node.row.commit_sha, node)),
-        diffHunk=("String!", lambda _c, node, _a: node.row.diff_hunk or hunk_at(node.row.path, node.row.line)),
+        diffHunk=("String!", lambda _c, node, _a: _hunk(node.row)),
         draftedAt=("DateTime!", lambda _c, node, _a: instant(node.row.created_s)),
         id=("ID!", lambda _c, node, _a: node_id("PRRC", node.row.id)),
         isMinimized=("Boolean!", lambda _c, _n, _a: False),

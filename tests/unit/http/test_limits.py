@@ -7,11 +7,12 @@ import asyncio
 import pytest
 from tests.support.manual_clock import ManualClock
 
-from tidelore.core.errors import RateLimited
+from tidelore.core.errors import BudgetSpent, RateLimited
 from tidelore.http.limits import (
     SECONDARY_WAIT_SECONDS,
     Budget,
     Governor,
+    RequestAllowance,
     Verdict,
     classify_limit,
     read_budget,
@@ -177,3 +178,27 @@ def test_a_pause_that_begins_is_handed_out_once_and_one_of_an_earlier_process_is
         governor.observe(429, {"retry-after": "60"}, b"", clock.now_ms())
     assert told == [clock.now_ms() + 60_000]
     assert Governor(clock, paused_until=told[0]).wait_seconds == 60
+
+
+def test_a_reserve_of_points_is_kept_from_the_whole_cost_of_queries_in_flight() -> None:
+    async def run() -> None:
+        clock = ManualClock()
+        governor = Governor(clock, allowance=RequestAllowance(reserve=100))
+        told = {"limit": "5000", "remaining": "120", "reset": f"{clock.now_ms() // 1000 + 60}", "resource": "graphql"}
+        governor.observe(200, {f"x-ratelimit-{name}": value for name, value in told.items()}, b"", clock.now_ms())
+        # An answer that arrives late says what was left before.
+        late = {f"x-ratelimit-{name}": value for name, value in (told | {"remaining": "134"}).items()}
+        governor.observe(200, late, b"", clock.now_ms())
+        assert governor.points.remaining == 120
+        with pytest.raises(BudgetSpent):
+            await governor.admit(points=21)
+        await governor.admit(points=14)
+        with pytest.raises(BudgetSpent):
+            await governor.admit(points=7)
+        await governor.admit(points=6)
+        # Other requests have a limit of their own, and the points come back.
+        await governor.admit()
+        clock.advance(61)
+        await governor.admit(points=14)
+
+    asyncio.run(run())

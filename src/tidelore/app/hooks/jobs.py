@@ -229,6 +229,7 @@ class _Reading:
             sync_error(report, report.scopes),
             wakes=tuple(wakes),
             budget=report.budgets.get(self._source),
+            points=report.points.get(self._source),
             again=any(scope.is_left for scope in report.scopes),
         )
 

@@ -121,9 +121,9 @@ class GitHubClient:
         )
 
     async def query(
-        self, content: object, *, as_type: type[T], route: str, retry_overload: bool = True
+        self, content: object, *, as_type: type[T], route: str, retry_overload: bool = True, points: int = 1
     ) -> tuple[T, Response]:
-        """Send a GraphQL query and return its decoded response."""
+        """Send a GraphQL query, which will probably cost so many points, and return its decoded response."""
         return await self._asked(
             lambda headers: self._http.query(
                 self.graphql_address,
@@ -132,6 +132,7 @@ class GitHubClient:
                 headers=headers,
                 route=route,
                 retry_overload=retry_overload,
+                points=points,
             )
         )
 

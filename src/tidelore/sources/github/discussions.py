@@ -24,7 +24,7 @@ from tidelore.core.model import (
     Version,
 )
 from tidelore.engine.ports import ListRequest, Page
-from tidelore.sources.github.graphql import Actor, GraphQlClient, actor_login, hidden_as_missing
+from tidelore.sources.github.graphql import RATE_LIMIT, Actor, GraphQlClient, actor_login, hidden_as_missing
 from tidelore.sources.github.payloads import Number
 from tidelore.sources.graphql import NULL, Connection, GraphQlData, PageSize, PartialAnswer, decode, present
 from tidelore.sources.items import instant, optional_instant, refuse_nul, reject
@@ -50,7 +50,7 @@ _TOPIC = (
 """
     + _THREAD
 )
-_LIMIT = "rateLimit { cost remaining resetAt }"
+_LIMIT = RATE_LIMIT
 TOPICS = (
     f"""query($id: ID!, $outer: Int!, $inner: Int!, $after: String, $order: DiscussionOrder!) {{
   {_LIMIT}

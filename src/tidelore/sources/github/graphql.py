@@ -25,6 +25,12 @@ _GAVE_UP = ("something went wrong", "timed out", "timedout", "couldn't respond")
 """How the message of a query that took too long begins or reads; such an error has no type."""
 
 
+RATE_LIMIT = "rateLimit { cost limit remaining resetAt }"
+"""What every query asks for beside its subject."""
+_KEPT = 0.2
+"""The share of the points that verification leaves to what has changed."""
+
+
 class Actor(Struct, frozen=True):
     """An account. GraphQL names a bot without the `[bot]` that REST appends."""
 
@@ -38,6 +44,7 @@ class Points(Struct, frozen=True, rename="camel"):
     cost: int
     remaining: int
     reset_at: str
+    limit: int | None = None
 
 
 class _Limit(Struct, frozen=True, rename="camel"):
@@ -52,12 +59,20 @@ class GraphQlClient(PagedQueries):
         self._client = client
         self._signed_in = signed_in
         self._exhausted: QueryLimited | None = None
+        self._costs: dict[str, int] = {}
         self.spent = 0
         """The points that all queries of this client have cost."""
         self.remaining: int | None = None
         """The points that are left, from the last answer."""
         self.reset_at: int | None = None
         """When the points are restored, by the server's clock."""
+        self.allowed: int | None = None
+        """The points of an hour."""
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the points that are left are kept for what only queries can read."""
+        return self.remaining is not None and self.allowed is not None and self.remaining < self.allowed * _KEPT
 
     def refuse(self) -> None:
         """Raise the error because of which no query may be sent: no token, or no points left."""
@@ -70,9 +85,11 @@ class GraphQlClient(PagedQueries):
         self, content: dict[str, Any], route: str, *, retry_overload: bool
     ) -> tuple[GraphQlAnswer, Response]:
         """Send one query; raise AccessRefused if the token may not."""
+        # Another query of this kind cost as much: a reserve of points is kept from the whole of it.
+        points = self._costs.get(route, 1)
         try:
-            return await self._client.query(
-                content, as_type=GraphQlAnswer, route=f"graphql/{route}", retry_overload=retry_overload
+            answer, response = await self._client.query(
+                content, as_type=GraphQlAnswer, route=f"graphql/{route}", retry_overload=retry_overload, points=points
             )
         except QueryLimited as error:
             self._exhausted = error
@@ -81,6 +98,21 @@ class GraphQlClient(PagedQueries):
             if error.status not in (403, 404, 410):
                 raise
             raise _refusal(str(error.details.get("said") or error.message), error.status) from None
+        self._keep_cost(answer.data, route)
+        return answer, response
+
+    def _keep_cost(self, data: Raw, route: str) -> None:
+        """Keep what a query cost, also if its answer is partial, and what is left; without that, nothing changes."""
+        try:
+            told = msgspec.json.decode(data, type=_Limit).rate_limit
+            reset_at = None if told is None else parse_instant(told.reset_at)
+        except (msgspec.DecodeError, ValueError):
+            return
+        if told is not None:
+            self._costs[route] = max(1, told.cost)
+            self.spent += told.cost
+            self.remaining, self.reset_at = told.remaining, reset_at
+            self.allowed = self.allowed if told.limit is None else told.limit
 
     def judge(self, problems: tuple[Problem, ...], response: Response, *, skips_hidden: bool) -> frozenset[Path]:
         """Return the paths of hidden objects, or raise the error that the problems amount to."""
@@ -123,15 +155,8 @@ class GraphQlClient(PagedQueries):
         return self._exhausted
 
     def count(self, data: Raw) -> bool:
-        """Keep what the query cost and what is left; an answer without it changes nothing. No limit is near."""
-        try:
-            told = msgspec.json.decode(data, type=_Limit).rate_limit
-            reset_at = None if told is None else parse_instant(told.reset_at)
-        except (msgspec.DecodeError, ValueError):
-            return False
-        if told is not None:
-            self.spent += told.cost
-            self.remaining, self.reset_at = told.remaining, reset_at
+        """Return False: a larger query costs more points, but comes near no limit."""
+        del data
         return False
 
 

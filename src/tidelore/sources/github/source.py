@@ -40,14 +40,17 @@ from tidelore.sources.credentials import Token, find_token
 from tidelore.sources.github import discussion_answers, forge_lists, mutations, surfaces
 from tidelore.sources.github import hooks as hook_api
 from tidelore.sources.github.app_token import InstallationIdentity, load_signer
+from tidelore.sources.github.batches import BatchedList, BatchedReviews, GlancedComments, PullBatches
 from tidelore.sources.github.client import GitHubClient, Repo, repo_path
 from tidelore.sources.github.discussion_answers import DiscussionAnswers
 from tidelore.sources.github.discussions import DiscussionList
 from tidelore.sources.github.graphql import GraphQlClient
-from tidelore.sources.github.threads import BatchedList, BatchedReviews, PullBatches
 from tidelore.sources.hooks import InstalledHook, SentDelivery
 from tidelore.sources.items import ThreadComments
 from tidelore.sources.ports import TOPIC, AnswerPlace, Greeting, Resource, Wiring, WriteRequest, skew_of
+
+BATCHED = frozenset({"comments", "reviews", "threads", "closes_issues"})
+"""The kinds of children that one query shows for many parents."""
 
 
 class GitHubSource:
@@ -230,7 +233,12 @@ class GitHubSource:
         number = parent.iid
         if kind == "comments":
             kinds = (ISSUE_COMMENT,) if resource == "issues" else (ISSUE_COMMENT, REVIEW_COMMENT)
-            return [ThreadComments(self.thread(remote_id, each, number)) for each in kinds]
+            return [
+                GlancedComments(
+                    self._batches, each, resource, parent.node_id, ThreadComments(self.thread(remote_id, each, number))
+                )
+                for each in kinds
+            ]
         if kind == "reviews":
             by_rest = ThreadComments(self.reviews(remote_id, number))
             return [BatchedReviews(self._batches, parent.node_id, by_rest)]
@@ -243,17 +251,21 @@ class GitHubSource:
     def announce(
         self,
         kind: str,
-        resource: str,  # noqa: ARG002 - a global id names the object by itself
-        remote_id: int,  # noqa: ARG002
+        resource: str,
+        remote_id: int,  # noqa: ARG002 - a global id names the object by itself
         path: str,  # noqa: ARG002
         parents: Sequence[Parent],
     ) -> None:
-        """Say whose reviews, review threads or closing issues will be requested next."""
-        self._batches.announce(kind, [parent.node_id for parent in parents if parent.node_id is not None])
+        """Say whose comments, reviews, review threads or closing issues will be requested next."""
+        self._batches.announce(kind, resource, [parent.node_id for parent in parents if parent.node_id is not None])
 
-    def parents_per_request(self, _kind: str) -> int:
-        """Return 1: how many pull requests share a query depends on the points that are left."""
-        return 1
+    def parents_per_request(self, kind: str) -> int:
+        """Return how many parents one query reads or compares the children of; 1 where that takes REST."""
+        return self._batches.parents_per_request if kind in BATCHED else 1
+
+    def shared_requests(self, kind: str) -> str:
+        """Return one name for all kinds that are read by the same queries."""
+        return "conversations" if self.parents_per_request(kind) > 1 else kind
 
     async def hooks(self, remote_id: int) -> Sequence[InstalledHook]:
         """Return the webhooks of a project."""

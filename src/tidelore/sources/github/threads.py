@@ -1,24 +1,25 @@
-"""Reads children of many pull requests over GraphQL: the state of review threads, closing issues and reviews.
+"""Reads children of many pull requests over GraphQL: review threads, closing issues, reviews, and comments.
 
 Many pull requests are read with one query, by their global ids. Each of them gets a `Page` of its own, or None if it
-does not exist for this token. A pull request with more than one page is read to its end before anything is returned.
-REST shows neither threads nor closing issues; a review read by either way is the same version.
+does not exist for this token. A pull request with more than one page is read to its end before anything is returned;
+only comments on the diff, which are lists inside a list, are left to REST then. REST shows neither threads nor closing
+issues; a review or a comment read by either way is the same version.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from types import MappingProxyType
-from typing import Protocol
 
 import msgspec
 from msgspec import Raw, Struct
 
 from tidelore.core.content import digest
-from tidelore.core.errors import AccessRefused, RemoteNotFound, RemotePermanent
+from tidelore.core.errors import RemotePermanent, RemoteTransient
 from tidelore.core.model import (
+    ISSUE_COMMENT,
+    REVIEW_COMMENT,
     REVIEW_SUMMARY,
     ChildRecord,
     ClosedIssueRecord,
@@ -29,18 +30,33 @@ from tidelore.core.model import (
     Version,
     comment_key,
 )
-from tidelore.engine.ports import ListRequest, Page
-from tidelore.sources.github.graphql import Actor, GraphQlClient, actor_login
+from tidelore.engine.ports import Page
+from tidelore.sources.github.comment_nodes import (
+    ISSUE_COMMENT_FIELDS,
+    REVIEW_COMMENT_FIELDS,
+    Commit,
+    Numbered,
+    read_issue_comment,
+    read_review_comment,
+    shown_author,
+    whole_number,
+)
+from tidelore.sources.github.graphql import RATE_LIMIT, Actor, GraphQlClient, actor_login
 from tidelore.sources.github.payloads import Number
 from tidelore.sources.graphql import Connection, GraphQlData, PageSize, PartialAnswer, Path, decode, present
 from tidelore.sources.items import instant, refuse_nul, reject
 
-_THREADS = """reviewThreads(first: $first, after: $after) {
+_ROOT = "comments(first: 1) { nodes { fullDatabaseId } }"
+_REMARKS = (
+    f"diffSide comments(first: 20) {{ pageInfo {{ hasNextPage endCursor }} nodes {{ {REVIEW_COMMENT_FIELDS} }} }}"
+)
+"""All comments of a thread. They cost as many points as its first one."""
+_THREADS = """threads: reviewThreads(first: $first, after: $after) {
     pageInfo { hasNextPage endCursor }
     nodes { id isResolved isOutdated path line subjectType resolvedBy { __typename login }
-      comments(first: 1) { nodes { fullDatabaseId } } }
+      COMMENTS }
   }"""
-_CLOSING = """closingIssuesReferences(first: $first, after: $after) {
+_CLOSING = """closes_issues: closingIssuesReferences(first: $first, after: $after) {
     pageInfo { hasNextPage endCursor }
     nodes { id fullDatabaseId number title url repository { databaseId nameWithOwner } }
   }"""
@@ -49,33 +65,49 @@ _REVIEWS = """reviews(first: $first, after: $after) {
     nodes { fullDatabaseId state body submittedAt url authorAssociation author { __typename login } commit { oid }
       pullRequest { number } }
   }"""
+_CONVERSATION = f"""issue_comment: comments(first: $first, after: $after) {{
+    pageInfo {{ hasNextPage endCursor }}
+    nodes {{ {ISSUE_COMMENT_FIELDS} }}
+  }}"""
+_SELECTIONS = {
+    "reviews": _REVIEWS,
+    "threads": _THREADS.replace("COMMENTS", _ROOT),
+    "closes_issues": _CLOSING,
+    ISSUE_COMMENT: _CONVERSATION,
+    REVIEW_COMMENT: _THREADS.replace("COMMENTS", _REMARKS),
+}
+_MANY = 50
+_LEAVES = ("reviews", ISSUE_COMMENT)
+"""Lists that are asked for in pages of `_MANY`. They cost no points for their entries: nothing hangs below those."""
+TALK = (ISSUE_COMMENT, REVIEW_COMMENT)
+"""The kinds of comments, by which their lists are named."""
 
 
-def _query(*lists: str) -> str:
+@cache
+def document_for(kinds: tuple[str, ...]) -> str:
+    """Return the query that reads these kinds of children; comments in the conversation are those of issues too."""
+    lists = []
+    beside = any(kind not in _LEAVES for kind in kinds)
+    for kind in kinds:
+        if kind == "threads" and REVIEW_COMMENT in kinds:
+            continue
+        selection = _SELECTIONS[kind]
+        lists.append(selection.replace("$first", str(_MANY)) if kind in _LEAVES and beside else selection)
+    on_issue = f" ... on Issue {{ number {lists[0]} }}" if kinds == (ISSUE_COMMENT,) else ""
     return (
-        "query($ids: [ID!]!, $first: Int!, $after: String) {\n  rateLimit { cost remaining resetAt }\n"
-        f"  nodes(ids: $ids) {{ id ... on PullRequest {{ {' '.join(lists)} }} }}\n}}"
+        f"query($ids: [ID!]!, $first: Int!, $after: String) {{\n  {RATE_LIMIT}\n"
+        f"  nodes(ids: $ids) {{ id ... on PullRequest {{ number {' '.join(lists)} }}{on_issue} }}\n}}"
     )
 
 
-REVIEW_THREADS = _query(f"threads: {_THREADS}")
-CLOSING_ISSUES = _query(f"closes_issues: {_CLOSING}")
-REVIEWS = _query(_REVIEWS)
-_MANY = 50
-"""Each answer in a thread is a review by itself, so there are many. They cost no points: nothing hangs below them."""
-EVERYTHING = _query(f"threads: {_THREADS}", f"closes_issues: {_CLOSING}", _REVIEWS.replace("$first", str(_MANY)))
 AT_ONCE = PageSize(100, 10)
 """Few pull requests have more than ten threads, and a query costs points for every thread that it might find."""
 _ALONE = PageSize(1, 100)
 """The size for the further pages of one pull request."""
 
 
-class _Root(Struct, frozen=True, rename="camel"):
-    full_database_id: Number | str | None = None
-
-
 class _Roots(Struct, frozen=True):
-    nodes: tuple[_Root | None, ...]
+    nodes: tuple[Numbered | None, ...]
 
 
 class _Thread(Struct, frozen=True, rename="camel"):
@@ -103,8 +135,11 @@ class _ClosingIssue(Struct, frozen=True, rename="camel"):
     repository: _IssueRepository | None = None
 
 
-class _Commit(Struct, frozen=True):
-    oid: str
+class _Remarks(Struct, frozen=True, rename="camel"):
+    """A review thread, of which the comments are read."""
+
+    diff_side: str
+    comments: Connection | None = None
 
 
 class _Reviewed(Struct, frozen=True):
@@ -120,14 +155,18 @@ class _Review(Struct, frozen=True, rename="camel"):
     url: str | None = None
     author_association: str | None = None
     author: Actor | None = None
-    commit: _Commit | None = None
+    commit: Commit | None = None
 
 
 class _Pull(Struct, frozen=True):
+    """A pull request, or an issue, of which only the comments are read."""
+
     id: str
+    number: Number | None = None
     threads: Connection | None = None
     closes_issues: Connection | None = None
     reviews: Connection | None = None
+    issue_comment: Connection | None = None
 
 
 class _Nodes(Struct, frozen=True):
@@ -143,107 +182,9 @@ class _Found(Struct):
     server_at: int | None
 
 
-_Lists = dict[str, _Found]
-
-
-class PagesOf(Protocol):
-    """The same list by another way."""
-
-    async def fetch(self, request: ListRequest) -> Page[ChildRecord]:
-        """Read one page."""
-        ...
-
-
-Pages = Mapping[str, Page[ChildRecord]]
-"""The children of one pull request by their kind."""
-
-LEFT_OVER = 4000
-"""How many pages of other kinds to keep for later, at most."""
-
-
-class PullBatches:
-    """Reads the children of many pull requests with few queries, although each of them asks for its own.
-
-    A query for one pull request also asks for the next ones that were announced, and for all kinds of children, as long
-    as few answers are waiting for somebody to ask for them.
-    """
-
-    def __init__(self, graphql: Callable[[], GraphQlClient]) -> None:
-        self._graphql = graphql
-        self._announced: dict[str, dict[str, None]] = {}
-        self._asked: dict[tuple[str, str], asyncio.Task[Mapping[str, Pages | None]]] = {}
-        self._left: dict[tuple[str, str], Page[ChildRecord] | None] = {}
-
-    def announce(self, kind: str, node_ids: Iterable[str]) -> None:
-        """Remember whose children of a kind will be asked for next, instead of those announced before."""
-        self._announced[kind] = dict.fromkeys(node_ids)
-
-    async def page(self, kind: str, node_id: str) -> Page[ChildRecord]:
-        """Return one kind of children of one pull request; raises RemoteNotFound if it is not there."""
-        key = (kind, node_id)
-        if key in self._left:
-            page = self._left.pop(key)
-        else:
-            if key not in self._asked:
-                self._ask(kind, node_id)
-            # Shielded, because others wait for the same answer.
-            answer = (await asyncio.shield(self._asked.pop(key)))[node_id]
-            page = None if answer is None else answer[kind]
-        if page is None:
-            raise RemoteNotFound("the pull request does not exist for this token", status=404, reason="not_found")
-        return page
-
-    def _ask(self, kind: str, node_id: str) -> None:
-        coming = self._announced.setdefault(kind, {})
-        others = (
-            other
-            for other in coming
-            if other != node_id and (kind, other) not in self._asked and (kind, other) not in self._left
-        )
-        batch = [node_id, *islice(others, AT_ONCE.outer - 1)]
-        whole = len(self._left) < LEFT_OVER
-        task = asyncio.ensure_future(self._read(kind, batch, whole=whole))
-        for each in batch:
-            coming.pop(each, None)
-            self._asked[kind, each] = task
-
-    async def _read(self, kind: str, batch: Sequence[str], *, whole: bool) -> Mapping[str, Pages | None]:
-        found = await read_children(self._graphql(), batch, tuple(READERS) if whole else (kind,))
-        for node_id, pages in found.items():
-            for other in READERS if whole else ():
-                if other != kind:
-                    self._left[other, node_id] = None if pages is None else pages[other]
-        return found
-
-
-class BatchedList:
-    """One kind of children of one pull request, read together with those of others."""
-
-    def __init__(self, batches: PullBatches, kind: str, node_id: str | None) -> None:
-        self._batches = batches
-        self._kind = kind
-        self._node_id = node_id
-
-    async def fetch(self, _request: ListRequest) -> Page[ChildRecord]:
-        if self._node_id is None:
-            raise RemotePermanent("the server sent no global id for this pull request", reason="no_node_id")
-        return await self._batches.page(self._kind, self._node_id)
-
-
-class BatchedReviews(BatchedList):
-    """The reviews of one pull request; without access to GraphQL they are read by REST."""
-
-    def __init__(self, batches: PullBatches, node_id: str | None, by_rest: PagesOf) -> None:
-        super().__init__(batches, "reviews", node_id)
-        self._by_rest = by_rest
-
-    async def fetch(self, request: ListRequest) -> Page[ChildRecord]:
-        if request.token is not None:
-            return await self._by_rest.fetch(request)
-        try:
-            return await super().fetch(request)
-        except AccessRefused:
-            return await self._by_rest.fetch(request)
+_Lists = dict[str, _Found | None]
+Pages = Mapping[str, Page[ChildRecord] | None]
+"""The children of one pull request by their kind; None for a kind that only REST shows completely."""
 
 
 _thread = msgspec.json.Decoder(_Thread)
@@ -265,7 +206,7 @@ def read_review_thread(payload: bytes) -> Item[ReviewThreadRecord]:
         path=parsed.path,
         line=parsed.line,
         subject_type=parsed.subject_type.lower(),
-        root_comment_id=_whole(root.full_database_id),
+        root_comment_id=whole_number(root.full_database_id),
     )
     return Item(Version(record.remote_id, 0, digest(msgspec.json.encode(record))), 0, payload, record)
 
@@ -274,7 +215,7 @@ def read_closing_issue(payload: bytes) -> Item[ClosedIssueRecord]:
     """Parse one issue that a pull request closes."""
     parsed = _closing.decode(payload)
     home = parsed.repository or _NOWHERE
-    remote_id = _whole(parsed.full_database_id)
+    remote_id = whole_number(parsed.full_database_id)
     record = ClosedIssueRecord(
         issue_key=parsed.id if remote_id is None else str(remote_id),
         issue_remote_id=remote_id,
@@ -292,14 +233,14 @@ def read_review(payload: bytes) -> Item[CommentRecord] | None:
     parsed = _review.decode(payload)
     if parsed.submitted_at is None:
         return None
-    submitted_at, login = instant("submittedAt", parsed.submitted_at), actor_login(parsed.author)
-    remote_id = _whole(parsed.full_database_id) or 0
+    submitted_at, (author, is_bot) = instant("submittedAt", parsed.submitted_at), shown_author(parsed.author)
+    remote_id = whole_number(parsed.full_database_id) or 0
     record = CommentRecord(
         remote_id=remote_id,
         kind=REVIEW_SUMMARY,
         number=parsed.pull_request.number,
-        author=None if login is not None and login.casefold() == "ghost" else login,
-        is_bot=login is not None and login.endswith("[bot]"),
+        author=author,
+        is_bot=is_bot,
         body=parsed.body,
         commit_sha=None if parsed.commit is None else parsed.commit.oid,
         review_id=remote_id,
@@ -313,43 +254,35 @@ def read_review(payload: bytes) -> Item[CommentRecord] | None:
     return Item(version, submitted_at, payload, record)
 
 
-READERS: Mapping[str, tuple[str, Callable[[bytes], Item[ChildRecord] | None]]] = MappingProxyType(
-    {
-        "reviews": (REVIEWS, read_review),
-        "threads": (REVIEW_THREADS, read_review_thread),
-        "closes_issues": (CLOSING_ISSUES, read_closing_issue),
-    }
+READERS: Mapping[str, Callable[[bytes], Item[ChildRecord] | None]] = MappingProxyType(
+    {"reviews": read_review, "threads": read_review_thread, "closes_issues": read_closing_issue}
 )
-"""For each kind of children the query for it alone, and how an entry is parsed."""
+"""How an entry of each kind of children is parsed that GraphQL alone can serve."""
 
-_NO_ROOT = _Root()
+_NO_ROOT = Numbered()
 _NOWHERE = _IssueRepository()
 
 
-def _whole(text: int | str | None) -> int | None:
-    """Return a BigInt, which is written as a text."""
-    if text is None or isinstance(text, int):
-        return text
-    if not (text.isascii() and text.isdecimal() and len(text) < 19):
-        raise ValueError(f"fullDatabaseId: not a number: {text[:40]!r}")
-    return int(text)
-
-
 async def read_children(
-    graphql: GraphQlClient, node_ids: Sequence[str], kinds: Sequence[str]
+    graphql: GraphQlClient, node_ids: Sequence[str], kinds: Sequence[str], *, leaves_out: bool = False
 ) -> dict[str, Pages | None]:
     """Return these kinds of children of pull requests by their global ids; None for one that is not there.
 
-    Raises AccessRefused if the token may not read them.
+    Raises AccessRefused if the token may not read them. With `leaves_out`, a pull request that is not answered
+    completely even alone has None for each kind, and the others are read.
     """
-    document = READERS[kinds[0]][0] if len(kinds) == 1 else EVERYTHING
-    route = kinds[0].replace("_", "-") if len(kinds) == 1 else "pull-requests"
+    route = _route(kinds)
     found: dict[str, _Lists | None] = {}
     waiting = list(dict.fromkeys(node_ids))
     while waiting:
         # The batch may become smaller while it is asked for, so the answer says which ids it covers.
-        size = PageSize(AT_ONCE.outer, _MANY) if tuple(kinds) == ("reviews",) else AT_ONCE
-        batch = await _ask(graphql, waiting, None, document, kinds, route, size)
+        size = PageSize(AT_ONCE.outer, _MANY) if len(kinds) == 1 and kinds[0] in _LEAVES else AT_ONCE
+        try:
+            batch = await _ask(graphql, waiting, None, kinds, route, size)
+        except RemoteTransient as error:
+            if not leaves_out or error.reason != "graphql_partial":
+                raise
+            batch = {waiting[0]: dict.fromkeys(kinds)}
         found |= batch
         waiting = waiting[len(batch) :]
     return {
@@ -360,21 +293,24 @@ async def read_children(
 
 async def _completed(graphql: GraphQlClient, node_id: str, lists: _Lists) -> Pages | None:
     """Read the lists of one pull request to their end; None if it is gone since."""
-    pages: dict[str, Page[ChildRecord]] = {}
+    pages: dict[str, Page[ChildRecord] | None] = {}
     for kind, found in lists.items():
+        if found is None:
+            pages[kind] = None
+            continue
         seen: set[str] = set()
         while found.after is not None:
             if found.after in seen:
                 raise RemotePermanent("the pages of a query repeat", reason="graphql")
             seen.add(found.after)
-            route = f"{kind.replace('_', '-')}/more"
-            more = await _ask(graphql, [node_id], found.after, READERS[kind][0], (kind,), route, _ALONE)
-            rest = more[node_id]
+            more = await _ask(graphql, [node_id], found.after, (kind,), f"{_route((kind,))}/more", _ALONE)
+            rest = (more[node_id] or {}).get(kind)
             if rest is None:
                 return None
-            found.items += rest[kind].items
-            found.rejected += rest[kind].rejected
-            found.after, found.server_at = rest[kind].after, rest[kind].server_at
+            found.items += rest.items
+            found.rejected += rest.rejected
+            # The clock stays that of the first page: what came after that answer may be missing.
+            found.after = rest.after
         pages[kind] = Page(items=found.items, rejected=found.rejected, server_at=found.server_at)
     return pages
 
@@ -383,7 +319,6 @@ async def _ask(
     graphql: GraphQlClient,
     node_ids: Sequence[str],
     after: str | None,
-    document: str,
     kinds: Sequence[str],
     route: str,
     size: PageSize,
@@ -405,7 +340,8 @@ async def _ask(
 
     # A closing issue may be in a repository that the token cannot see; nothing else is hidden by itself.
     skips_hidden = "closes_issues" in kinds
-    return await graphql.ask(document, variables, read, route=route, size=size, skips_hidden=skips_hidden)
+    document, most = document_for(tuple(kinds)), size if after is None else None
+    return await graphql.ask(document, variables, read, route=route, size=size, most=most, skips_hidden=skips_hidden)
 
 
 def _read_pull(payload: bytes, answer: GraphQlData, place: int, kinds: Sequence[str]) -> _Lists | None:
@@ -417,25 +353,69 @@ def _read_pull(payload: bytes, answer: GraphQlData, place: int, kinds: Sequence[
         pull = msgspec.json.decode(payload, type=_Pull)
     except msgspec.DecodeError as error:
         raise RemotePermanent(f"unexpected answer to a query: {error}", reason="bad_shape") from None
-    return {kind: _read_list(pull, kind, answer, place) for kind in kinds}
+    found: _Lists = {}
+    for kind in kinds:
+        if kind == REVIEW_COMMENT:
+            found[kind] = _read_remarks(pull, answer)
+        elif kind == ISSUE_COMMENT:
+            found[kind] = _read_list(pull.issue_comment, partial(read_issue_comment, number=pull.number or 0), answer)
+        else:
+            # Only an issue may be hidden by itself.
+            hidden = answer.hidden if kind == "closes_issues" else frozenset[Path]()
+            connection: Connection | None = getattr(pull, kind)
+            found[kind] = _read_list(connection, READERS[kind], answer, hidden, ("nodes", place, kind, "nodes"))
+    return found
 
 
-def _read_list(pull: _Pull, kind: str, answer: GraphQlData, place: int) -> _Found:
-    connection: Connection | None = getattr(pull, kind)
+def _read_list(
+    connection: Connection | None,
+    reader: Callable[[bytes], Item[ChildRecord] | None],
+    answer: GraphQlData,
+    hidden: frozenset[Path] = frozenset(),
+    path: Path = (),
+) -> _Found:
     if connection is None:
         raise PartialAnswer("a list of a pull request is null")
-    path = ("nodes", place, kind, "nodes")
-    # Only an issue may be hidden by itself.
-    hidden = answer.hidden if kind == "closes_issues" else frozenset[Path]()
     found = _Found([], [], connection.page_info.following, answer.server_at)
     for raw in present(connection.nodes, hidden, path):
+        _read_entry(raw, reader, found)
+    return found
+
+
+def _read_entry(raw: bytes, reader: Callable[[bytes], Item[ChildRecord] | None], found: _Found) -> None:
+    try:
+        item = reader(raw)
+        if item is not None and b"\\u0000" in raw:
+            refuse_nul(item.record)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        found.rejected.append(reject(raw, str(error), None))
+        return
+    if item is not None:
+        found.items.append(item)
+
+
+def _read_remarks(pull: _Pull, answer: GraphQlData) -> _Found | None:
+    """Return all comments on the diff of a pull request; None if a list of them continues on another page."""
+    if pull.threads is None:
+        raise PartialAnswer("a list of a pull request is null")
+    found = _Found([], [], None, answer.server_at)
+    is_whole = pull.threads.page_info.following is None
+    for raw in present(pull.threads.nodes):
         try:
-            item = READERS[kind][1](raw)
-            if item is not None and b"\\u0000" in raw:
-                refuse_nul(item.record)
-        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            thread = msgspec.json.decode(raw, type=_Remarks)
+        except msgspec.DecodeError as error:
             found.rejected.append(reject(raw, str(error), None))
             continue
-        if item is not None:
-            found.items.append(item)
-    return found
+        if thread.comments is None:
+            raise PartialAnswer("the comments of a review thread are null")
+        is_whole &= thread.comments.page_info.following is None
+        reader = partial(read_review_comment, number=pull.number or 0, side=thread.diff_side)
+        for comment in present(thread.comments.nodes):
+            _read_entry(comment, reader, found)
+    return found if is_whole else None
+
+
+def _route(kinds: Sequence[str]) -> str:
+    if len(kinds) == 1:
+        return kinds[0].replace("_", "-")
+    return "conversations" if ISSUE_COMMENT in kinds else "pull-requests"

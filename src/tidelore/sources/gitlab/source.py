@@ -207,6 +207,10 @@ class GitLabSource:
         """Return how many parents one request reads the children of."""
         return self._batches.parents_per_request if kind == "discussions" else 1
 
+    def shared_requests(self, kind: str) -> str:
+        """Return the kind: no request reads two kinds of children."""
+        return kind
+
     async def hooks(self, remote_id: int) -> Sequence[InstalledHook]:
         """Return the webhooks of a project."""
         return await hook_api.list_hooks(self._client, remote_id)

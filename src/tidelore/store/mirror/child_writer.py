@@ -228,6 +228,10 @@ class ChildWriter:
         """Return the error of the last read of a parent's children, if it failed."""
         return last_failure(self._database, self._kind, self._family.name, self._scope.project, parent.id)
 
+    def held(self, parent: Parent) -> dict[str, bytes]:
+        """Return the stored children of a parent, each with its content hash."""
+        return self._family.held(self._database.read, self._database, self._kind, parent.id)
+
     def bury(self, parents: Sequence[int]) -> None:
         """Tombstone parents that no longer exist on the forge."""
         with self._writing() as tx:

@@ -152,6 +152,24 @@ class BudgetRow(Struct, frozen=True):
         return self.reset_at is None or now_ms < self.reset_at
 
 
+_POINTS = " (GraphQL points)"
+
+
+def points_of(source: str) -> str:
+    """Return the name under which the limit of a source's queries is stored, where it is counted apart."""
+    return f"{source}{_POINTS}"
+
+
+def source_of(name: str) -> str:
+    """Return the source that a stored limit belongs to."""
+    return name.removesuffix(_POINTS)
+
+
+def is_of_points(name: str) -> bool:
+    """Return whether a limit is stored under the name of a source's queries."""
+    return name.endswith(_POINTS)
+
+
 _BUDGET_NAMES = BudgetRow.__struct_fields__
 
 
