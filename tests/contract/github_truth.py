@@ -56,7 +56,8 @@ def mixed(bench: Bench, count: int = 12) -> None:
             forge.assign(REPO, made.number, "mira")
 
 
-EVENTS = ("labeled", "unlabeled", "milestoned", "demilestoned", "closed", "reopened", "merged")
+STORED_ELSEWHERE = ("commented", "reviewed", "committed", "line-commented")
+"""Entries of a timeline that are not read as events."""
 
 
 def shown(page: Page[Any]) -> list[dict[str, Any]]:

@@ -76,7 +76,7 @@ def test_a_conversation_contains_exactly_its_own_items(filled: Database) -> None
     ]
     assert [thread.resolved for thread in talk.threads] == [0, 0, 1]
     assert talk.threads[1].notes[0].position_new_line == 45
-    assert talk.events == {"state": 2, "label": 0, "milestone": 0}
+    assert talk.events == {"state": 2, "label": 0, "milestone": 0, "timeline": 0}
     assert [found.reference for found in talk.closes] == ["port/harbour#1"]
     assert [(found.old_path, found.new_path, found.renamed_file) for found in talk.files] == [
         ("b", "b", False),
@@ -197,8 +197,8 @@ def test_children_are_counted_by_the_kind_of_their_parent(filled: Database) -> N
     assert (count_discussions(filled, "mr", None), count_discussions(filled, "issue", None)) == (4, 1)
     assert count_notes(filled, "mr", None) == NoteCount(total=5, system=1, diff_notes=3)
     assert count_notes(filled, "issue", None) == NoteCount(total=2)
-    assert count_events(filled, "mr", None) == {"state": 2, "label": 0, "milestone": 0}
-    assert count_events(filled, "issue", None) == {"state": 0, "label": 0, "milestone": 0}
+    assert count_events(filled, "mr", None) == {"state": 2, "label": 0, "milestone": 0, "timeline": 0}
+    assert count_events(filled, "issue", None) == {"state": 0, "label": 0, "milestone": 0, "timeline": 0}
     assert count_files(filled, None) == 2
 
 

@@ -106,6 +106,9 @@ class ItemEvents(Struct, frozen=True):
     state: Annotated[int, means("how often it was closed, reopened or merged")]
     label: Annotated[int, means("how often a label was added or removed")]
     milestone: Annotated[int, means("how often a milestone was added or removed", untrusted=True)]
+    timeline: Annotated[
+        int, means("other events: assignments, review requests, force-pushes, references from elsewhere")
+    ]
 
 
 class ShownItem(Struct, frozen=True, kw_only=True):

@@ -234,6 +234,16 @@ class MilestoneEventRecord(Struct, frozen=True):
     created_at: int
 
 
+class TimelineEventRecord(Struct, frozen=True):
+    """Something else that happened to the item: `action` is the forge's word, `subject` what it is about, or None."""
+
+    event_key: str
+    user_username: str | None
+    action: str
+    subject: str | None
+    created_at: int
+
+
 class ClosedIssueRecord(Struct, frozen=True):
     """An issue that a merge request closes. An issue of another tracker has only a key and a title."""
 
@@ -262,7 +272,7 @@ class ReviewerRecord(Struct, frozen=True):
     username: str
 
 
-EventRecord = StateEventRecord | LabelEventRecord | MilestoneEventRecord
+EventRecord = StateEventRecord | LabelEventRecord | MilestoneEventRecord | TimelineEventRecord
 
 
 class StatusRecord(Struct, frozen=True):

@@ -99,6 +99,27 @@ def without_markdown(text: str, spans: Sequence[tuple[int, int]] = ()) -> tuple[
     return "".join([*kept, text[end:]]), [(start, stop) for start, stop in shifted if start < stop]
 
 
+_EVENTS = {
+    "assigned": "assigned",
+    "unassigned": "unassigned",
+    "review_requested": "requested a review from",
+    "review_request_removed": "withdrew the request to review from",
+    "renamed": "changed the title to",
+    "head_ref_force_pushed": "force-pushed the branch to",
+    "cross-referenced": "mentioned this in",
+    "comment_deleted": "deleted a comment",
+    "convert_to_draft": "converted this to a draft",
+    "ready_for_review": "marked this as ready for review",
+    "locked": "locked the conversation",
+    "unlocked": "unlocked the conversation",
+}
+
+
+def event_words(action: str) -> str:
+    """Return what an event of a timeline says about its actor, for people."""
+    return _EVENTS.get(action) or action.replace("_", " ")
+
+
 def without_own_mark(text: str) -> str:
     """Return text without the mark by which our own replies are recognised; forges hide it too."""
     return _OWN_MARK.sub("", text) if "<!-- lore-action:" in text else text

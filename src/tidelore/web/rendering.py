@@ -37,7 +37,7 @@ from tidelore.core.errors import (
     TideloreError,
     UserError,
 )
-from tidelore.core.text import excerpt, without_hidden, without_markdown
+from tidelore.core.text import event_words, excerpt, without_hidden, without_markdown
 from tidelore.web import addresses
 from tidelore.web.guard import COOKIE_SECONDS, Access, csrf_token
 from tidelore.web.markdown import ADDRESS, MOST_LINKS, render_markdown
@@ -174,6 +174,7 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "ago": ago,
+        "event_words": event_words,
         "age": lambda seconds: describe_age(seconds or 0),
         "markdown": render_markdown,
         "external": addresses.external,

@@ -39,6 +39,7 @@ def comparisons(database: Database, forge: GitHubForge, path: str) -> list[Compa
         *_children(read, forge, path),
         *_topics(read, forge, path),
         ("github_state_events", _events(database, path), _true_events(forge, path)),
+        ("github_timeline_events", _timeline_events(database, path), _true_timeline_events(forge, path)),
     ]
 
 
@@ -179,6 +180,34 @@ def _true_events(forge: GitHubForge, path: str) -> Rows:
 def _events(database: Database, path: str) -> Rows:
     rows = database.read(
         "SELECT c.remote_id, COALESCE(i.iid, m.iid), c.state FROM resource_state_events c"
+        " JOIN projects p ON p.id = c.project_id"
+        " LEFT JOIN issues i ON i.id = c.issue_id LEFT JOIN merge_requests m ON m.id = c.merge_request_id"
+        " WHERE p.path = :path",
+        {"path": path},
+    )
+    return _keyed(rows)
+
+
+_ELSEWHERE = ("commented", "reviewed", "committed", "line-commented", "closed", "reopened", "merged")
+_NAMED = ("labeled", "unlabeled", "milestoned", "demilestoned")
+
+
+def _true_timeline_events(forge: GitHubForge, path: str) -> Rows:
+    found: Rows = {}
+    for thread in forge.truth_issues(path):
+        for row in forge.truth_timeline(path, thread["number"]):
+            if row["event"] in (*_ELSEWHERE, *_NAMED):
+                continue
+            key = str(row.get("id"))
+            if row["event"] == "cross-referenced":
+                key = f"{thread['number']} {row['source']['issue']['id']} {row['created_at']}"
+            found[key] = (thread["number"], row["event"], None if row["actor"] is None else row["actor"]["login"])
+    return found
+
+
+def _timeline_events(database: Database, path: str) -> Rows:
+    rows = database.read(
+        "SELECT c.event_key, COALESCE(i.iid, m.iid), c.action, c.user_username FROM timeline_events c"
         " JOIN projects p ON p.id = c.project_id"
         " LEFT JOIN issues i ON i.id = c.issue_id LEFT JOIN merge_requests m ON m.id = c.merge_request_id"
         " WHERE p.path = :path",

@@ -58,6 +58,7 @@ _TABLES: dict[str, dict[str, Any]] = {
     **{name: {} for name in ("issue_labels", "issue_assignees", "mr_labels", "mr_assignees", "mr_reviewers")},
     **{name: {} for name in ("mr_closes_issues", "post_links")},
     **{f"resource_{name}_events": {"sort_desc": "created_at"} for name in ("state", "label", "milestone")},
+    "timeline_events": {"sort_desc": "created_at", "facets": ["action"]},
 }
 """The tables that are shown; the others are hidden, but can still be queried."""
 

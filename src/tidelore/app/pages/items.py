@@ -35,9 +35,13 @@ REFRESH_WAIT_SECONDS = 10.0
 class TimelineEvent(Struct, frozen=True, kw_only=True):
     """Something that happened to an item between its comments."""
 
-    kind: Annotated[str, means("state, label or milestone")]
-    action: Annotated[str, means("what happened: closed, reopened, merged and the like, add or remove")]
-    subject: Annotated[str | None, means("the label or milestone, or null if it was deleted since")]
+    kind: Annotated[str, means("state, label, milestone or timeline")]
+    action: Annotated[
+        str, means("what happened: closed, merged, add or remove and the like, or the forge's name of it")
+    ]
+    subject: Annotated[
+        str | None, means("label, milestone (null if deleted since) or what else it is about", untrusted=True)
+    ]
     actor: Annotated[str | None, means("who did it, or null")]
     created_at: Annotated[Instant, means("when")]
 

@@ -21,7 +21,7 @@ from tidelore.app.showing import ShownIssue, ShownItem, ShownMergeRequest, Shown
 from tidelore.app.wiring import App
 from tidelore.core.errors import UserError
 from tidelore.core.references import Kind, read_reference, sign_of
-from tidelore.core.text import excerpt
+from tidelore.core.text import event_words, excerpt
 from tidelore.core.words import decision_words
 from tidelore.store.database.port import Database
 from tidelore.store.reading.item_events import LinkedRow, find_numbered, read_events
@@ -168,6 +168,8 @@ def item_material(
 def _event_words(kind: str, what: str, subject: str | None) -> Iterable[str]:
     if kind == "state":
         return [what]
+    if kind == "timeline":
+        return [event_words(what), *([subject] if subject else ())]
     return [kind, what, subject or "(deleted)"]
 
 

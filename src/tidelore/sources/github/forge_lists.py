@@ -7,6 +7,7 @@ be read because its feature is switched off raises `FeatureDisabled`, so that hi
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -186,9 +187,9 @@ class PullSnapshot:
 
 
 def timeline(client: GitHubClient, repo_id: int, number: int, per_page: int) -> ChildList[EventRecord]:
-    """Return the state, label and milestone events of one issue or pull request, oldest first."""
+    """Return the events of one issue or pull request, oldest first."""
     address = f"{repo_path(repo_id)}/issues/{number}/timeline"
-    return ChildList(client, address, "issues/timeline", read_timeline_entry, per_page)
+    return ChildList(client, address, "issues/timeline", partial(read_timeline_entry, number), per_page)
 
 
 def files(client: GitHubClient, repo_id: int, number: int, per_page: int) -> ChildList[FileChangeRecord]:

@@ -172,16 +172,47 @@ class TimelineKind(Struct, frozen=True):
     id: Raw = Raw(b"null")
 
 
-class TimelineEvent(Struct, frozen=True):
-    """An issue event in a timeline."""
+class Team(Struct, frozen=True):
+    slug: str
+
+
+class Rename(Struct, frozen=True):
+    to: str
+
+
+class ReferringRepository(Struct, frozen=True):
+    full_name: str
+
+
+class ReferringIssue(Struct, frozen=True):
+    """The issue or pull request that mentions another; its repository may be hidden."""
 
     id: Number
+    number: Number
+    html_url: str | None = None
+    repository: ReferringRepository | None = None
+
+
+class Referrer(Struct, frozen=True):
+    issue: ReferringIssue | None = None
+
+
+class TimelineEvent(Struct, frozen=True):
+    """An event in a timeline; only a reference from elsewhere (`source`) has no id."""
+
     event: str
     created_at: str
+    id: Number | None = None
     actor: User | None = None
     commit_id: str | None = None
     label: Label | None = None
     milestone: Milestone | None = None
+    assignee: User | None = None
+    requested_reviewer: User | None = None
+    requested_team: Team | None = None
+    rename: Rename | None = None
+    lock_reason: str | None = None
+    source: Referrer | None = None
 
 
 class ChangedFile(Struct, frozen=True):

@@ -304,7 +304,7 @@ class GitHubSource:
         return forge_lists.pull_list(self._client, repo_id, size, by_creation=by_creation, backfill=backfill)
 
     def timeline(self, repo_id: int, number: int) -> Pages[EventRecord]:
-        """Return the state, label and milestone events of one issue or pull request."""
+        """Return the events of one issue or pull request."""
         return forge_lists.timeline(self._client, repo_id, number, self._per_page)
 
     def files(self, repo_id: int, number: int) -> Pages[FileChangeRecord]:

@@ -24,6 +24,7 @@ from tidelore.core.model import (
     PullIssueRecord,
     RepositoryRecord,
     StateEventRecord,
+    TimelineEventRecord,
     Version,
 )
 from tidelore.sources.github.payloads import (
@@ -49,6 +50,18 @@ _FAMILIES = {
     **dict.fromkeys(("milestoned", "demilestoned"), "milestone"),
 }
 """The kinds of timeline entries that are stored, with the group of events that each belongs to."""
+_REFERENCE = "cross-referenced"
+_FAMILIES |= dict.fromkeys(
+    (
+        *("assigned", "unassigned", "review_requested", "review_request_removed", "review_dismissed", "renamed"),
+        *("locked", "unlocked", "convert_to_draft", "ready_for_review", "head_ref_force_pushed", "head_ref_deleted"),
+        *("head_ref_restored", "base_ref_changed", "base_ref_force_pushed", "comment_deleted", "transferred"),
+        *("marked_as_duplicate", "unmarked_as_duplicate", "converted_to_discussion", "connected", "disconnected"),
+        *("auto_merge_enabled", "auto_merge_disabled", "added_to_merge_queue", "removed_from_merge_queue"),
+        _REFERENCE,
+    ),
+    "timeline",
+)
 _ACTIONS = {"labeled": "add", "milestoned": "add", "unlabeled": "remove", "demilestoned": "remove"}
 _GHOST = "ghost"
 """The account that GitHub shows as the author of comments of deleted accounts."""
@@ -206,25 +219,53 @@ _timeline_event = msgspec.json.Decoder(TimelineEvent)
 _changed_file = msgspec.json.Decoder(ChangedFile)
 
 
-def read_timeline_entry(payload: bytes) -> Item[EventRecord] | None:
-    """Parse one entry of a timeline; None for one without an id or of a kind that is not stored."""
+def read_timeline_entry(number: int, payload: bytes) -> Item[EventRecord] | None:
+    """Parse one entry of the timeline of an item; None for one without an id or of a kind that is not stored."""
     kind = _timeline_kind.decode(payload)
     family = _FAMILIES.get(kind.event or "")
-    if family is None or bytes(kind.id) == b"null":
+    if family is None or (bytes(kind.id) == b"null" and kind.event != _REFERENCE):
         return None
-    record = _event_record(family, _timeline_event.decode(payload))
-    version = Version(f"{family}:{record.remote_id}", record.created_at, digest(msgspec.json.encode(record)))
+    event = _timeline_event.decode(payload)
+    if kind.event == _REFERENCE and (event.source is None or event.source.issue is None):
+        return None
+    record = _event_record(family, event, number)
+    key = record.event_key if isinstance(record, TimelineEventRecord) else record.remote_id
+    version = Version(f"{family}:{key}", record.created_at, digest(msgspec.json.encode(record)))
     return Item(version, record.created_at, payload, record)
 
 
-def _event_record(family: str, event: TimelineEvent) -> EventRecord:
+def _event_record(family: str, event: TimelineEvent, number: int) -> EventRecord:
     who, at = author(event.actor), instant("created_at", event.created_at)
+    if family == "timeline":
+        return TimelineEventRecord(_event_key(event, number), who, event.event, _event_subject(event), at)
+    assert event.id is not None, "entries of these kinds without an id are passed over"
     if family == "state":
         return StateEventRecord(event.id, who, event.event, event.commit_id, None, at)
     action = _ACTIONS[event.event]
     if family == "label":
         return LabelEventRecord(event.id, who, action, None if event.label is None else event.label.name, at)
     return MilestoneEventRecord(event.id, who, action, _title(event.milestone), None, at)
+
+
+def _event_key(event: TimelineEvent, number: int) -> str:
+    """Return what identifies an event in its repository: one issue may mention several others at the same time."""
+    referrer = None if event.source is None else event.source.issue
+    return str(event.id) if referrer is None else f"{number} {referrer.id} {event.created_at}"
+
+
+def _event_subject(event: TimelineEvent) -> str | None:
+    """Return the person, team, title, item, reason or commit that an event is about."""
+    person = event.requested_reviewer or event.assignee
+    if person is not None:
+        return author(person)
+    if event.requested_team is not None:
+        return event.requested_team.slug
+    if event.rename is not None:
+        return event.rename.to
+    if event.source is not None and event.source.issue is not None:
+        other = event.source.issue
+        return other.html_url if other.repository is None else _reference(other.repository.full_name, other.number)
+    return event.lock_reason or (None if event.commit_id is None else event.commit_id[:12])
 
 
 def read_changed_file(payload: bytes) -> Item[FileChangeRecord]:

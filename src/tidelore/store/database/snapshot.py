@@ -22,6 +22,7 @@ from msgspec import Struct
 from tidelore.core.errors import IntegrityError, StorageFailed, UserError
 from tidelore.core.words import plain_words
 from tidelore.store.database.sqlite import SNAPSHOT_MARK, Translation, readable_address
+from tidelore.store.mirror.kinds import EVENT_TABLES
 from tidelore.store.mirror.payloads import LEFT_OUT_PAYLOAD
 
 _OWN = "project_id = :project"
@@ -33,7 +34,7 @@ KEPT: Mapping[str, str | None] = MappingProxyType(
         "projects": "id = :project",
         "payload_dictionaries": _OWN,
         **dict.fromkeys(("raw_payloads", "labels", "issues", "merge_requests", "discussions", "notes", "topics"), _OWN),
-        **dict.fromkeys(("resource_state_events", "resource_label_events", "resource_milestone_events"), _OWN),
+        **dict.fromkeys(EVENT_TABLES.values(), _OWN),
         **dict.fromkeys(("cursors", "child_sync", "refused_children", "mr_file_changes", "changes", "documents"), _OWN),
         **dict.fromkeys(("issue_labels", "issue_assignees"), _OF_ISSUE),
         **dict.fromkeys(("mr_labels", "mr_assignees", "mr_reviewers", "mr_closes_issues"), _OF_REQUEST),

@@ -19,7 +19,7 @@ from tidelore.core.process import ProcessIdentity, is_dead
 from tidelore.engine.cursor import SKEW_MS, Window, decode
 from tidelore.store.database.migrate import migrations
 from tidelore.store.database.port import Database
-from tidelore.store.mirror.kinds import PARENT_KINDS
+from tidelore.store.mirror.kinds import EVENT_TABLES, PARENT_KINDS
 from tidelore.store.mirror.payloads import LEFT_OUT_PAYLOAD, PayloadReader
 from tidelore.store.reading.documents import DOCUMENTED
 from tidelore.store.work.events import FOLLOWUPS
@@ -35,7 +35,6 @@ class Rule(Struct, frozen=True):
     offenders: str
 
 
-EVENTS = ("resource_state_events", "resource_label_events", "resource_milestone_events")
 TIMES = {
     "issues": ("created_at", "updated_at", "last_seen_at", "closed_at", "deleted_at"),
     "merge_requests": ("created_at", "updated_at", "last_seen_at", "merged_at", "closed_at", "deleted_at"),
@@ -46,12 +45,16 @@ TIMES = {
     # Authors choose the dates of their posts, so only the times that we set ourselves are checked.
     "posts": ("first_seen_at", "last_seen_at", "edited_at", "deleted_at"),
     "accounts": ("created_at", "updated_at", "last_polled_at"),
-    **dict.fromkeys(EVENTS, ("created_at",)),
+    **dict.fromkeys(EVENT_TABLES.values(), ("created_at",)),
 }
 """The time columns to check, by table."""
 LINKS = (("issue_labels", "issues", "issue_id"), ("mr_labels", "merge_requests", "merge_request_id"))
 HOMES = (
-    *((table, kind.table, kind.column) for table in ("discussions", *EVENTS) for kind in PARENT_KINDS.values()),
+    *(
+        (table, kind.table, kind.column)
+        for table in ("discussions", *EVENT_TABLES.values())
+        for kind in PARENT_KINDS.values()
+    ),
     ("mr_file_changes", "merge_requests", "merge_request_id"),
     ("notes", "discussions", "discussion_id"),
 )

@@ -30,6 +30,7 @@ from tidelore.core.model import (
     NoteRecord,
     ReviewerRecord,
     StateEventRecord,
+    TimelineEventRecord,
     comment_of_note,
 )
 from tidelore.engine.ports import Parent
@@ -67,6 +68,14 @@ _EVENTS = (
     ChildTable("resource_state_events", StateEventRecord, "state:", **_EVENT),
     ChildTable("resource_label_events", LabelEventRecord, "label:", **_EVENT),
     ChildTable("resource_milestone_events", MilestoneEventRecord, "milestone:", **_EVENT),
+    ChildTable(
+        "timeline_events",
+        TimelineEventRecord,
+        "timeline:",
+        key=("event_key",),
+        unique=("project_id", "event_key"),
+        own=_OF_A_PROJECT,
+    ),
 )
 _CLOSES = ChildTable(
     "mr_closes_issues",

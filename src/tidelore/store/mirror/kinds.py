@@ -83,4 +83,10 @@ MERGE_REQUEST = ParentKind(
     on_demand=(POSITIONS,),
 )
 PARENT_KINDS: Mapping[str, ParentKind] = MappingProxyType({kind.table: kind for kind in (ISSUE, MERGE_REQUEST)})
-EVENT_KINDS = ("state", "label", "milestone")
+EVENT_TABLES: Mapping[str, str] = MappingProxyType(
+    {
+        **{kind: f"resource_{kind}_events" for kind in ("state", "label", "milestone")},
+        "timeline": "timeline_events",
+    }
+)
+"""The table of each kind of events."""

@@ -27,7 +27,7 @@ from tidelore.store.mirror.child_progress import (
     synced_parents,
 )
 from tidelore.store.mirror.documents import SOURCE_TYPES, mark_parents, remove_documents_of_threads
-from tidelore.store.mirror.kinds import ISSUE, MERGE_REQUEST, ParentKind
+from tidelore.store.mirror.kinds import EVENT_TABLES, ISSUE, MERGE_REQUEST, ParentKind
 from tidelore.store.mirror.payloads import Content, Pack, PayloadReader, forget_payloads, store_contents
 from tidelore.store.mirror.quarantine import release, release_children
 
@@ -399,14 +399,8 @@ MERGE_REQUESTS = Family(
 EMPTY = digest(b"")
 _FAMILIES: Mapping[str, Family] = MappingProxyType({family.table: family for family in (ISSUES, MERGE_REQUESTS)})
 _CHILD_TABLES = {
-    "issues": ("resource_state_events", "resource_label_events", "resource_milestone_events"),
-    "merge_requests": (
-        "resource_state_events",
-        "resource_label_events",
-        "resource_milestone_events",
-        "mr_closes_issues",
-        "mr_file_changes",
-    ),
+    "issues": (*EVENT_TABLES.values(),),
+    "merge_requests": (*EVENT_TABLES.values(), "mr_closes_issues", "mr_file_changes"),
 }
 _CLEARED = {
     "issues": (

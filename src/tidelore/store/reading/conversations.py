@@ -13,7 +13,7 @@ from tidelore.core.errors import NotFound, UserError
 from tidelore.core.model import FileChangeRecord
 from tidelore.core.references import NOUNS, SIGNS, Kind, Reference, other_kind, sign_of, wrong_kind
 from tidelore.store.database.port import Database, Row
-from tidelore.store.mirror.kinds import EVENT_KINDS
+from tidelore.store.mirror.kinds import EVENT_TABLES
 from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS, Family
 from tidelore.store.mirror.projects import ProjectRow, list_projects, match_project
 from tidelore.store.mirror.topics import TABLE as TOPICS
@@ -296,7 +296,7 @@ def read_conversation(database: Database, kind: Kind, parent_id: int) -> Convers
         assignees=_people(database, family, "assignees", parent_id),
         reviewers=_people(database, family, "reviewers", parent_id),
         threads=_threads(database, family, parent_id),
-        events={name: _count_events(database, family, name, parent_id) for name in EVENT_KINDS},
+        events={name: _count_events(database, family, table, parent_id) for name, table in EVENT_TABLES.items()},
         closes=_closes(database, parent_id) if kind == "mr" else (),
         closed_by=_closed_by(database, source, parent.remote_id) if kind == "issue" else (),
         files=_files(database, parent) if isinstance(parent, MergeRequestRow) else (),
@@ -360,10 +360,8 @@ def _threads(database: Database, family: Family, parent_id: int) -> tuple[Thread
     )
 
 
-def _count_events(database: Database, family: Family, name: str, parent_id: int) -> int:
-    rows = database.read(
-        f"SELECT COUNT(*) FROM resource_{name}_events WHERE {family.parent_column} = :id", {"id": parent_id}
-    )
+def _count_events(database: Database, family: Family, table: str, parent_id: int) -> int:
+    rows = database.read(f"SELECT COUNT(*) FROM {table} WHERE {family.parent_column} = :id", {"id": parent_id})
     return int(rows[0][0])
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from tidelore.core.references import Kind
 from tidelore.store.database.port import Database
-from tidelore.store.mirror.kinds import EVENT_KINDS, ISSUE, MERGE_REQUEST, ParentKind
+from tidelore.store.mirror.kinds import EVENT_TABLES, ISSUE, MERGE_REQUEST, ParentKind
 
 _PARENTS: dict[Kind, ParentKind] = {"issue": ISSUE, "mr": MERGE_REQUEST}
 
@@ -47,7 +47,7 @@ def count_discussions(database: Database, kind: Kind, project_id: int | None) ->
 
 def count_events(database: Database, kind: Kind, project_id: int | None) -> dict[str, int]:
     """Return how many events there are of each kind."""
-    return {name: _count_children(database, f"resource_{name}_events", kind, project_id) for name in EVENT_KINDS}
+    return {name: _count_children(database, table, kind, project_id) for name, table in EVENT_TABLES.items()}
 
 
 def count_notes(database: Database, kind: Kind, project_id: int | None) -> NoteCount:

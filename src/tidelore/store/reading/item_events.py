@@ -12,18 +12,20 @@ from msgspec import Struct
 
 from tidelore.core.references import Kind
 from tidelore.store.database.port import Database
+from tidelore.store.mirror.kinds import EVENT_TABLES
 from tidelore.store.reading.conversations import FAMILIES
 
 _EVENTS = {
     "state": ("t.state", "NULL"),
     "label": ("t.action", "t.label_name"),
     "milestone": ("t.action", "t.milestone_title"),
+    "timeline": ("t.action", "t.subject"),
 }
 """For each kind of event, the columns with what happened and with its subject."""
 
 
 class EventRow(Struct, frozen=True):
-    """A state, label or milestone event. `subject` is the label or the milestone; None if it was deleted since."""
+    """An event. `subject` is the label or milestone (None if it was deleted since), or what another event is about."""
 
     kind: str
     action: str
@@ -47,7 +49,7 @@ def read_events(database: Database, kind: Kind, parent_id: int) -> list[EventRow
     found: list[EventRow] = []
     for name, (action, subject) in _EVENTS.items():
         rows = database.read(
-            f"SELECT {action}, {subject}, t.user_username, t.created_at FROM resource_{name}_events t"
+            f"SELECT {action}, {subject}, t.user_username, t.created_at FROM {EVENT_TABLES[name]} t"
             f" WHERE t.{column} = :id ORDER BY t.created_at, t.id",
             {"id": parent_id},
         )

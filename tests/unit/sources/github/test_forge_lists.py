@@ -21,6 +21,7 @@ from tidelore.core.model import (
     MilestoneEventRecord,
     PullIssueRecord,
     StateEventRecord,
+    TimelineEventRecord,
 )
 from tidelore.engine.ports import ListRequest
 from tidelore.http.limits import UNKNOWN, read_budget
@@ -77,8 +78,12 @@ def merge_request(payload: dict[str, Any]) -> MergeRequestRecord:
 
 
 def entry(**changes: Any) -> Any:
-    found = read_timeline_entry(json.dumps(EVENT | changes).encode())
+    found = read_timeline_entry(3, json.dumps(EVENT | changes).encode())
     return None if found is None else found.record
+
+
+def other(key: str, action: str, subject: str | None) -> TimelineEventRecord:
+    return TimelineEventRecord(key, "mira", action, subject, 1_772_442_000_000)
 
 
 def test_an_issue_becomes_a_record_in_the_words_of_all_forges() -> None:
@@ -152,6 +157,23 @@ def test_whoever_merged_is_known_from_the_single_alone_and_does_not_change_the_v
         ("closed", {"commit_id": "c1"}, StateEventRecord(8, "mira", "closed", "c1", None, 1_772_442_000_000)),
         ("reopened", {"actor": None}, StateEventRecord(8, None, "reopened", None, None, 1_772_442_000_000)),
         ("merged", {}, StateEventRecord(8, "mira", "merged", None, None, 1_772_442_000_000)),
+        ("assigned", {"assignee": {"login": "jo"}}, other("8", "assigned", "jo")),
+        ("review_requested", {"requested_reviewer": {"login": "jo"}}, other("8", "review_requested", "jo")),
+        ("review_requested", {"requested_team": {"slug": "crew"}}, other("8", "review_requested", "crew")),
+        ("renamed", {"rename": {"from": "a", "to": "b"}}, other("8", "renamed", "b")),
+        ("head_ref_force_pushed", {"commit_id": "c" * 40}, other("8", "head_ref_force_pushed", "c" * 12)),
+        ("locked", {"lock_reason": "spam"}, other("8", "locked", "spam")),
+        ("comment_deleted", {}, other("8", "comment_deleted", None)),
+        (
+            "cross-referenced",
+            {"id": None, "source": {"issue": {"id": 77, "number": 5, "repository": {"full_name": "o/other"}}}},
+            other("3 77 2026-03-02T09:00:00Z", "cross-referenced", "o/other#5"),
+        ),
+        (
+            "cross-referenced",
+            {"id": None, "source": {"issue": {"id": 77, "number": 5, "html_url": "https://x.example/o/p/issues/5"}}},
+            other("3 77 2026-03-02T09:00:00Z", "cross-referenced", "https://x.example/o/p/issues/5"),
+        ),
     ],
 )
 def test_an_issue_event_becomes_an_event_of_its_kind(event: str, more: dict[str, Any], expected: Any) -> None:
@@ -166,7 +188,7 @@ def test_an_issue_event_becomes_an_event_of_its_kind(event: str, more: dict[str,
         {"event": "commented", "id": 5, "body": "hello"},
         {"event": "reviewed", "id": 5, "state": "approved"},
         {"event": "line-commented", "comments": []},
-        {"event": "comment_deleted", "id": 9},
+        {"event": "subscribed", "id": 9},
         {"event": "something_new", "id": "text"},
         {"event": "closed", "created_at": "2026-03-02T09:00:00Z"},
         {"event": "closed", "id": None},
@@ -174,7 +196,7 @@ def test_an_issue_event_becomes_an_event_of_its_kind(event: str, more: dict[str,
     ],
 )
 def test_entries_of_other_kinds_and_without_an_id_are_passed_over(payload: dict[str, Any]) -> None:
-    assert read_timeline_entry(json.dumps(payload).encode()) is None
+    assert read_timeline_entry(3, json.dumps(payload).encode()) is None
 
 
 @pytest.mark.parametrize("bad", [None, "text", EVENT | {"created_at": "soon"}, EVENT | {"id": "x"}, {"event": 3}])
