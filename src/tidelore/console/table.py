@@ -125,7 +125,7 @@ class RowTable(DataTable[Text]):
 
     def render_line(self, y: int) -> Strip:
         """Draw a line; an empty table shows below its headings why it is empty."""
-        told = [] if self._shown else block(self._why_empty(), self.size.width - 2)
+        told = [] if self._shown else block(self.why_empty(), self.size.width - 2)
         if not 0 <= y - self.header_height < len(told):
             return super().render_line(y)
         heading = self.get_component_rich_style("datatable--header")
@@ -133,7 +133,8 @@ class RowTable(DataTable[Text]):
         line = shorten(told[y - self.header_height], self.size.width - 1)
         return Strip([Segment(f" {line}", muted)]).adjust_cell_length(self.size.width, muted)
 
-    def _why_empty(self) -> str:
+    def why_empty(self) -> str:
+        """Return what is shown instead of rows."""
         if not self._is_read:
             return "… loading"
         return f"No row matches “{self.part}”; Esc clears the filter." if self._all else self.empty

@@ -528,9 +528,11 @@ def plain(value: Struct) -> dict[str, Any]:
 def preflight_error(report: SurgicalReport) -> SurgicalPreflightFailed:
     """Return the error of a run in which some items could not be fetched."""
     failures = report.entity_failures
-    told = ", ".join(f"{failure.reference} {failure.code}" for failure in failures)
+    told = "; ".join(f"{failure.reference}: {failure.message}" for failure in failures)
+    one = report.requested_count == 1
+    counted = "the item" if one else f"{len(failures)} of {report.requested_count} items"
     return SurgicalPreflightFailed(
-        f"failed to fetch {len(failures)} of {report.requested_count} items, nothing was stored: {told}",
+        f"failed to fetch {counted}, nothing was stored: {told}",
         run_id=report.run_id,
         total=report.requested_count,
         failures=[plain(failure) for failure in failures],

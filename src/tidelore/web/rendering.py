@@ -254,8 +254,8 @@ def sentence(text: str | None) -> str:
 
 
 def with_code(text: str | None) -> Markup:
-    """Return one of our own messages, in which backticks mark commands and settings."""
-    pieces = re.split("`([^`]+)`", text or "")
+    """Return one of our own messages, in which backticks mark commands and settings; it may quote text of others."""
+    pieces = re.split("`([^`]+)`", without_hidden(text or ""))
     return Markup().join(
         Markup("<code>{}</code>").format(piece) if at % 2 else escape(piece) for at, piece in enumerate(pieces)
     )

@@ -7,6 +7,7 @@ import gc
 import threading
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 
 from msgspec.structs import replace
 from tests.faces.console.copy_room import LEDGER
@@ -17,6 +18,7 @@ from tidelore.app.wiring import App
 from tidelore.console.backend import BackgroundReader
 from tidelore.console.inbox import InboxScreen, _line
 from tidelore.console.style import short_names
+from tidelore.core.config_file import parse_config
 
 
 def _with_login(app: App, login: str) -> App:
@@ -56,6 +58,17 @@ def test_the_arrow_keys_go_through_the_lists_and_enter_to_the_thread(copy: App) 
         assert "Inbox · 0" in seat.text
 
     watch(copy, look, (80, 24), first="inbox")
+
+
+def test_the_inbox_of_an_empty_copy_does_not_claim_that_nothing_waits(tmp_path: Path) -> None:
+    host = {"name": "gitlab", "base_url": "http://127.0.0.1:1", "projects": ["port/harbour"], "login": "mira"}
+    app = App(parse_config({"gitlab": [host]}), {}, db=str(tmp_path / "lore.db"))
+    app.open_store(create=True).close()
+
+    async def look(seat: Seat) -> None:
+        assert "Nothing is stored yet" in seat.detail
+
+    watch(app, look, first="inbox")
 
 
 def test_no_key_waits_for_the_store(copy: App) -> None:

@@ -8,6 +8,7 @@ from tests.faces.console.stage import Seat, watch
 from tests.support.manual_clock import ManualClock
 
 from tidelore.app.wiring import App
+from tidelore.console.table import RowTable, TableColumn
 from tidelore.core.process import ProcessIdentity
 from tidelore.engine.ledger import Run
 from tidelore.store.work.runs import RunTable
@@ -31,6 +32,17 @@ def test_an_empty_list_says_why_it_is_empty(copy: App) -> None:
         assert "no document contains any of these words" in seat.text
 
     watch(copy, look, (80, 24))
+
+
+def test_a_list_says_that_it_is_loading_until_its_rows_are_known(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        table = RowTable((TableColumn("NAME"),), id="ships", empty="No ships yet.")
+        await seat.console.screen.mount(table)
+        assert table.why_empty() == "… loading"
+        table.set_lines([])
+        assert table.why_empty() == "No ships yet."
+
+    watch(copy, look)
 
 
 @pytest.mark.deep

@@ -80,12 +80,12 @@ def test_a_form_without_the_token_of_its_session_is_refused(app: App, client: Te
     for data in ({}, {"csrf": ""}, {"csrf": "0" * 64}, {"other": token}):
         response = client.post(REFRESH, data=data)
         assert response.status_code == 400
-        assert "the form has expired" in response.text
+        assert "The form has expired" in response.text
     stranger = TestClient(client.app, base_url=HOST, headers={"accept": "text/html"})
-    assert "the form has expired" in stranger.post(REFRESH, data={"csrf": token}).text
-    assert "the form is too long" in client.post(REFRESH, content=b"csrf=" + b"x" * 70_000).text
+    assert "The form has expired" in stranger.post(REFRESH, data={"csrf": token}).text
+    assert "The form is too long" in client.post(REFRESH, content=b"csrf=" + b"x" * 70_000).text
     # The right token gets as far as the configuration, which has no host.
-    assert "the form has expired" not in client.post(REFRESH, data={"csrf": token}).text
+    assert "The form has expired" not in client.post(REFRESH, data={"csrf": token}).text
 
 
 def test_the_session_cookie_is_not_readable_by_scripts_and_not_sent_across_sites(client: TestClient) -> None:

@@ -19,6 +19,7 @@ def test_invisible_characters_are_removed_from_plain_text() -> None:
 def test_backticks_of_a_message_mark_code_and_a_single_one_is_kept() -> None:
     assert with_code('set `login = "<you>"` here') == "set <code>login = &#34;&lt;you&gt;&#34;</code> here"
     assert with_code("a ` b") == "a ` b"
+    assert with_code("no '<b>\u202eissue'") == "no &#39;&lt;b&gt;issue&#39;"
     assert with_code(None) == ""
 
 
