@@ -352,7 +352,7 @@ class ConsoleViews:
                 return ReadingList([_post_row(one) for one in posts.items], posts.total, None, seq)
             read = list_issues if name == "issues" else list_merge_requests
             found = read(self._app, ListRequest(limit=READING_ROWS))
-            return ReadingList([_item_row(one) for one in found.items], found.total, None, seq)
+            return ReadingList([found_row(one, one.web_url) for one in found.items], found.total, None, seq)
         except UserError as error:
             # Whose threads to list is not known.
             return ReadingList([], 0, f"Your login is not known: {error.fix}. The key → shows other lists.", seq)
@@ -475,18 +475,6 @@ def _thread_row(thread: ListedThread) -> ReadingRow:
     )
 
 
-def _item_row(item: ListedIssue | ListedMergeRequest) -> ReadingRow:
-    return ReadingRow(
-        key=item.web_url or item.reference,
-        reference=item.reference,
-        title=item.title,
-        state=item.state,
-        by=item.author,
-        at=item.updated_at,
-        web_url=item.web_url,
-    )
-
-
 def _post_row(post: ListedPost) -> ReadingRow:
     return ReadingRow(
         key=post.uri,
@@ -499,10 +487,10 @@ def _post_row(post: ListedPost) -> ReadingRow:
     )
 
 
-def found_row(found: FoundThread) -> ReadingRow:
-    """Return the item of a search result as a row to read or answer."""
+def found_row(found: FoundThread | ListedIssue | ListedMergeRequest, key: str | None = None) -> ReadingRow:
+    """Return an item as a row to read or answer."""
     return ReadingRow(
-        key=found.reference,
+        key=key or found.reference,
         reference=found.reference,
         title=found.title,
         state=found.state,

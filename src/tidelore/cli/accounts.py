@@ -40,7 +40,7 @@ from tidelore.app.accounts import (
 from tidelore.app.wiring import App
 from tidelore.cli.command import Invocation, lore_group
 from tidelore.cli.output.render import Output, instant, plural, when
-from tidelore.cli.output.table import Column, fields, on_terminal, table
+from tidelore.cli.output.table import Column, fields, on_terminal, table_of
 from tidelore.core.clock import SystemClock, describe_age
 from tidelore.core.errors import UserError
 from tidelore.core.references import parse_names
@@ -191,28 +191,16 @@ def _follow(invocation: Invocation, follow: Callable[[App], FollowedAccounts]) -
 
 def _account_table(accounts: list[Account]) -> list[str]:
     now = SystemClock().now_ms()
-    cells = [
-        [
-            account.handle,
-            account.state,
-            account.mode,
-            f"{account.posts_fetched_count:,}",
-            when(account.last_post_at),
-            _due(account, now),
-            account.reason or account.last_error or "",
-        ]
-        for account in accounts
-    ]
-    columns = [
-        Column("ACCOUNT", colour="cyan"),
-        Column("STATE", state=True),
-        Column("MODE"),
-        Column("POSTS", right=True),
-        Column("LAST POST"),
-        Column("NEXT POLL"),
-        Column("REASON", shrinks=True),
-    ]
-    return table(columns, cells)
+    return table_of(
+        accounts,
+        Column("ACCOUNT", lambda one: one.handle, colour="cyan"),
+        Column("STATE", lambda one: one.state, state=True),
+        Column("MODE", lambda one: one.mode),
+        Column("POSTS", lambda one: f"{one.posts_fetched_count:,}", right=True),
+        Column("LAST POST", lambda one: when(one.last_post_at)),
+        Column("NEXT POLL", lambda one: _due(one, now)),
+        Column("REASON", lambda one: one.reason or one.last_error or "", shrinks=True),
+    )
 
 
 def _account_lines(account: ShownAccount) -> list[str]:

@@ -11,7 +11,6 @@ import click
 
 from tidelore.app.listing import (
     FileChange,
-    FileDiscussion,
     FileRequest,
     FileStory,
     SharedLink,
@@ -21,25 +20,8 @@ from tidelore.app.listing import (
 )
 from tidelore.cli.command import Invocation, lore_command
 from tidelore.cli.output.render import Output, ago, choose_fields, only_fields, plural, when
-from tidelore.cli.output.table import Column, line_columns, table
+from tidelore.cli.output.table import Column, line_columns, table_of
 from tidelore.core.text import one_line, shorten
-
-_CHANGES = (
-    Column("NUMBER", colour="cyan"),
-    Column("STATE", state=True),
-    Column("AUTHOR"),
-    Column("UPDATED"),
-    Column("CHANGE"),
-    Column("TITLE", shrinks=True),
-)
-_THREADS = (
-    Column("NUMBER", colour="cyan"),
-    Column("PLACE", path=True),
-    Column("AUTHOR"),
-    Column("STARTED"),
-    Column("STATE", state=True),
-    Column("FIRST NOTE", shrinks=True),
-)
 
 
 @lore_command("file-history", example="lore file-history src/auth/login.ts --discussions", answer=FileStory)
@@ -73,30 +55,30 @@ def _story_lines(story: FileStory, *, discussions: bool) -> list[str]:
         lines.append(f"Names: {one_line(story.lineage)}{more}")
     lines += ["", f"Merge Requests (showing {len(story.items):,} of {story.total:,})"]
     if story.items:
-        lines += table(_CHANGES, [_row(item) for item in story.items], always_headings=True)
+        lines += table_of(
+            story.items,
+            Column("NUMBER", lambda one: f"!{one.iid}", colour="cyan"),
+            Column("STATE", lambda one: one.state, state=True),
+            Column("AUTHOR", lambda one: _name(one.author)),
+            Column("UPDATED", lambda one: when(one.merged_at or one.updated_at)),
+            Column("CHANGE", lambda one: ", ".join(dict.fromkeys(edit.change for edit in one.changes))),
+            Column("TITLE", lambda one: one.title, shrinks=True),
+            always_headings=True,
+        )
     if discussions:
         lines += ["", f"Discussions (showing {len(story.discussions):,} of {story.discussions_total:,})"]
-        rows = [_discussion_row(discussion) for discussion in story.discussions]
-        lines += table(_THREADS, rows, always_headings=True) if rows else []
+    if discussions and story.discussions:
+        lines += table_of(
+            story.discussions,
+            Column("NUMBER", lambda one: f"!{one.reference.rpartition('!')[2]}", colour="cyan"),
+            Column("PLACE", lambda one: one.path + ("" if one.line is None else f":{one.line}"), path=True),
+            Column("AUTHOR", lambda one: _name(one.author)),
+            Column("STARTED", lambda one: when(one.created_at)),
+            Column("STATE", lambda one: "resolved" if one.resolved else "open" if one.resolvable else "-", state=True),
+            Column("FIRST NOTE", lambda one: one.body, shrinks=True),
+            always_headings=True,
+        )
     return lines
-
-
-def _row(item: FileChange) -> list[str]:
-    return [
-        f"!{item.iid}",
-        item.state,
-        _name(item.author),
-        when(item.merged_at or item.updated_at),
-        ", ".join(dict.fromkeys(edit.change for edit in item.changes)),
-        item.title,
-    ]
-
-
-def _discussion_row(found: FileDiscussion) -> list[str]:
-    place = found.path + ("" if found.line is None else f":{found.line}")
-    mark = "resolved" if found.resolved else "open" if found.resolvable else "-"
-    number = f"!{found.reference.rpartition('!')[2]}"
-    return [number, place, _name(found.author), when(found.created_at), mark, found.body]
 
 
 def _name(author: str | None) -> str:

@@ -107,7 +107,7 @@ def _event_lines(found: ComparedEvents, limit: int, *, shadow: bool = False) -> 
         names = list(dict.fromkeys(one.surface for thread in found.threads for one in thread.surfaces))
         counts = CommentCounts.__struct_fields__
         rows = [[name, *(f"{getattr(found.totals(name), count):,}" for count in counts)] for name in names]
-        heads = [Column("SURFACE"), *(Column(name.upper(), right=True) for name in counts)]
+        heads: list[Column[Any]] = [Column("SURFACE"), *(Column(name.upper(), right=True) for name in counts)]
         lines += ["", *table(heads, rows, always_headings=True), ""]
     lines += _listed(found, limit)
     total = found.totals()

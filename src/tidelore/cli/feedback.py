@@ -33,7 +33,7 @@ from tidelore.cli.feedback_events import (
     reply_command,
 )
 from tidelore.cli.output.render import Output, ago, instant, plural
-from tidelore.cli.output.table import Column, table
+from tidelore.cli.output.table import Column, table_of
 from tidelore.core.text import one_line, shorten
 
 
@@ -67,24 +67,14 @@ def show_command(invocation: Invocation, repo: str | None, pr: str) -> Output:
 
 
 def _table(items: list[PendingPull]) -> list[str]:
-    rows = [
-        [
-            item.reference,
-            f"{item.status}{' (paused)' if item.paused else ''}",
-            f"{item.pending:,}",
-            f"{item.in_flight:,}",
-            item.title or "-",
-        ]
-        for item in items
-    ]
-    columns = [
-        Column("PULL REQUEST", colour="cyan"),
-        Column("STATUS", state=True),
-        Column("PENDING", right=True),
-        Column("IN PROGRESS", right=True),
-        Column("TITLE", shrinks=True),
-    ]
-    return table(columns, rows)
+    return table_of(
+        items,
+        Column("PULL REQUEST", lambda one: one.reference, colour="cyan"),
+        Column("STATUS", lambda one: f"{one.status}{' (paused)' if one.paused else ''}", state=True),
+        Column("PENDING", lambda one: f"{one.pending:,}", right=True),
+        Column("IN PROGRESS", lambda one: f"{one.in_flight:,}", right=True),
+        Column("TITLE", lambda one: one.title or "-", shrinks=True),
+    )
 
 
 def _show_lines(found: ShownPull) -> list[str]:

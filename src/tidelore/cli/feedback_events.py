@@ -29,7 +29,7 @@ from tidelore.app.feedback_events import (
 from tidelore.app.feedback_tracking import Event
 from tidelore.cli.command import Invocation, lore_command
 from tidelore.cli.output.render import Output, ago, plural, when
-from tidelore.cli.output.table import Column, on_terminal, table
+from tidelore.cli.output.table import Column, on_terminal, table_of
 from tidelore.core.clock import SystemClock
 from tidelore.core.errors import UserError
 from tidelore.core.text import block, one_line
@@ -159,27 +159,19 @@ def _peek_lines(found: PendingEvents, now_ms: int) -> list[str]:
     rows = found.items
     if not rows:
         return ["No pending events."]
-    cells = [
-        [
-            str(row.id),
-            row.thread,
-            row.kind,
-            row.author or "ghost",
-            when(row.updated_at).removesuffix(" ago"),
-            _standing(row, now_ms),
-            row.body,
-        ]
-        for row in rows
-    ]
-    columns = [
-        Column("EVENT", right=True),
-        Column("THREAD", colour="cyan"),
-        *(Column(name) for name in ("KIND", "AUTHOR", "AGE", "STATE")),
-        Column("BODY", shrinks=True),
-    ]
+    lines = table_of(
+        rows,
+        Column("EVENT", lambda row: str(row.id), right=True),
+        Column("THREAD", lambda row: row.thread, colour="cyan"),
+        Column("KIND", lambda row: row.kind),
+        Column("AUTHOR", lambda row: row.author or "ghost"),
+        Column("AGE", lambda row: when(row.updated_at).removesuffix(" ago")),
+        Column("STATE", lambda row: _standing(row, now_ms)),
+        Column("BODY", lambda row: row.body, shrinks=True),
+    )
     if not on_terminal():
-        return table(columns, cells)
-    lines = [f"Unprocessed events (showing {len(rows):,} of {found.total:,})", *table(columns, cells)]
+        return lines
+    lines = [f"Unprocessed events (showing {len(rows):,} of {found.total:,})", *lines]
     if any(row.is_of_closed for row in rows):
         lines.append("Take events of merged and closed pull requests with `lore feedback next --include-closed`.")
     failed = sum(row.attempts > 0 for row in rows)

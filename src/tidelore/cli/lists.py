@@ -34,7 +34,7 @@ from tidelore.app.listing import (
 from tidelore.app.wiring import App
 from tidelore.cli.command import Invocation, lore_command, lore_group
 from tidelore.cli.output.render import Output, choose_fields, only_fields, open_page, when
-from tidelore.cli.output.table import Column, on_terminal, table
+from tidelore.cli.output.table import Column, on_terminal, table_of
 from tidelore.core.clock import SystemClock
 from tidelore.core.references import parse_since
 from tidelore.core.text import one_line
@@ -89,19 +89,15 @@ def _output(
 def _post_lines(found: PostPage) -> list[str]:
     if not found.items:
         return ["Posts: no matches"]
-    rows = [
-        [when(post.listed_at), post.kind, f"@{post.author}", post.text or "\n".join(post.alt_text), post.uri]
-        for post in found.items
-    ]
-    columns = [
-        Column("LISTED"),
-        Column("KIND"),
-        Column("AUTHOR", colour="cyan"),
-        Column("TEXT", shrinks=True),
-        Column("URI", optional=True),
-    ]
-    head = [f"Posts (showing {len(rows):,} of {found.total:,})"] if on_terminal() else []
-    return [*head, *table(columns, rows)]
+    head = [f"Posts (showing {len(found.items):,} of {found.total:,})"] if on_terminal() else []
+    return head + table_of(
+        found.items,
+        Column("LISTED", lambda post: when(post.listed_at)),
+        Column("KIND", lambda post: post.kind),
+        Column("AUTHOR", lambda post: f"@{post.author}", colour="cyan"),
+        Column("TEXT", lambda post: post.text or "\n".join(post.alt_text), shrinks=True),
+        Column("URI", lambda post: post.uri, optional=True),
+    )
 
 
 _DRAFT_MARK = re.compile(r"^(\[draft\]|\(draft\)|draft:|wip:|\[wip\])\s*", re.IGNORECASE)
@@ -220,30 +216,29 @@ def _lines(found: IssueList | MergeRequestList | TopicList) -> list[str]:
     title, middle = _HEADINGS[type(found)]
     if not found.items:
         return [f"{title}: no matches"]
-    columns = [
-        Column("PROJECT", path=True),
-        Column("NUMBER", colour="cyan"),
-        Column("TITLE", shrinks=True),
-        Column("STATE", state=True),
-        Column("AUTHOR"),
-        Column(middle, shrinks=True, optional=True),
-        Column("UPDATED"),
+    columns: list[Column[ListedItem | ListedTopic]] = [
+        Column("PROJECT", lambda one: one.project, path=True),
+        Column("NUMBER", lambda one: one.reference.removeprefix(one.project), colour="cyan"),
+        Column("TITLE", _title, shrinks=True),
+        Column("STATE", lambda one: one.state, state=True),
+        Column("AUTHOR", lambda one: f"@{one.author}" if one.author else "-"),
+        Column(middle, _middle, shrinks=True, optional=True),
+        Column("UPDATED", lambda one: when(one.updated_at)),
     ]
-    rows = [_row(item) for item in found.items]
     if not on_terminal():
-        return table(columns, rows)
+        return table_of(found.items, *columns)
     # If all rows are of one project, its name is not repeated on every line.
     first = 0 if len({item.project for item in found.items}) > 1 else 1
-    head = f"{title} (showing {len(rows):,} of {found.total:,})"
-    return [head, *table(columns[first:], [row[first:] for row in rows])]
+    return [f"{title} (showing {len(found.items):,} of {found.total:,})", *table_of(found.items, *columns[first:])]
 
 
-def _row(item: ListedItem | ListedTopic) -> list[str]:
+def _title(item: ListedItem | ListedTopic) -> str:
     title = one_line(item.title) if item.deleted_at is None else "(deleted)"
-    number = item.reference.removeprefix(item.project)
-    middle = item.category or "-" if isinstance(item, ListedTopic) else ", ".join(item.labels)
+    draft = isinstance(item, ListedMergeRequest) and item.draft
+    return f"[DRAFT] {_DRAFT_MARK.sub('', title)}" if draft else title
+
+
+def _middle(item: ListedItem | ListedTopic) -> str:
     if isinstance(item, ListedMergeRequest):
-        middle = f"{item.target_branch} <- {item.source_branch}"
-        title = f"[DRAFT] {_DRAFT_MARK.sub('', title)}" if item.draft else title
-    author = f"@{item.author}" if item.author else "-"
-    return [item.project, number, title, item.state, author, middle, when(item.updated_at)]
+        return f"{item.target_branch} <- {item.source_branch}"
+    return item.category or "-" if isinstance(item, ListedTopic) else ", ".join(item.labels)

@@ -17,10 +17,9 @@ from tidelore.app.positions import ServiceSummary, SourcesOverview, dashboard
 from tidelore.app.workers.summary import CONCURRENCY, WorkerSummary
 from tidelore.cli.command import Invocation, duration_option, lore_command, lore_group
 from tidelore.cli.output.render import Output, plural
-from tidelore.cli.output.table import table
+from tidelore.cli.output.table import Column, table_of
 from tidelore.core.errors import UserError
 from tidelore.core.extras import require
-from tidelore.core.text import one_line
 
 if TYPE_CHECKING:
     from tidelore.app.serving import ServiceReport
@@ -210,11 +209,13 @@ def hooks_install_command(invocation: Invocation, url: str, source: str | None, 
     webhook that exists is completed if it lacks an event, and otherwise left as it is. Exits with 7 if some failed.
     """
     done = install_hooks(invocation.logged_app(), url, source, dry_run=dry_run, renew=renew)
-    rows = [
-        [one.source, one.project, one.action, one_line(one.error or ", ".join(one.missing) or "-")]
-        for one in done.items
-    ]
-    lines = table(["SOURCE", "PROJECT", "WOULD BE" if dry_run else "DONE", "DETAIL"], rows)
+    lines = table_of(
+        done.items,
+        Column("SOURCE", lambda one: one.source),
+        Column("PROJECT", lambda one: one.project),
+        Column("WOULD BE" if dry_run else "DONE", lambda one: one.action),
+        Column("DETAIL", lambda one: one.error or ", ".join(one.missing) or "-"),
+    )
     return Output(done, lines, done.failure)
 
 
@@ -228,17 +229,14 @@ def hooks_check_command(invocation: Invocation, url: str | None, source: str | N
     webhook is missing, incomplete, disabled or failing.
     """
     done = check_hooks(invocation.logged_app(), url, source)
-    rows = [
-        [
-            one.source,
-            one.project,
-            one.state,
-            f"{one.stored} of {one.sent}",
-            "-" if one.last_status is None else str(one.last_status),
-            "never" if one.last_received_at is None else str(one.last_received_at),
-            one_line(one.error or ", ".join(one.missing) or "-"),
-        ]
-        for one in done.items
-    ]
-    lines = table(["SOURCE", "PROJECT", "STATE", "ARRIVED", "LAST", "LAST ARRIVED", "DETAIL"], rows)
+    lines = table_of(
+        done.items,
+        Column("SOURCE", lambda one: one.source),
+        Column("PROJECT", lambda one: one.project),
+        Column("STATE", lambda one: one.state),
+        Column("ARRIVED", lambda one: f"{one.stored} of {one.sent}"),
+        Column("LAST", lambda one: "-" if one.last_status is None else str(one.last_status)),
+        Column("LAST ARRIVED", lambda one: "never" if one.last_received_at is None else str(one.last_received_at)),
+        Column("DETAIL", lambda one: one.error or ", ".join(one.missing) or "-"),
+    )
     return Output(done, lines, done.failure)

@@ -18,11 +18,11 @@ from tidelore.app.sources import (
     diagnose_setup,
     list_sources,
 )
-from tidelore.app.storage.moving import MovedTable, MoveReport, move_database
+from tidelore.app.storage.moving import MoveReport, move_database
 from tidelore.app.storage.preparing import PreparedDatabase, prepare_database
 from tidelore.cli.command import Invocation, LoreGroup, global_options, invocation_of, lore_command
 from tidelore.cli.output.render import Output, plural
-from tidelore.cli.output.table import Column, table
+from tidelore.cli.output.table import Column, table_of
 from tidelore.core.config_file import parse_config
 from tidelore.core.errors import StorageFailed, UserError
 from tidelore.core.text import one_line
@@ -194,17 +194,14 @@ def accept_command(invocation: Invocation, source: str, path: str, force: bool) 
 
 
 def _entry_table(entries: list[SourceEntry]) -> list[str]:
-    rows = [
-        [
-            entry.source,
-            entry.configured,
-            "not read yet" if entry.remote_id is None else str(entry.remote_id),
-            entry.path if entry.path is not None and entry.path != entry.configured else "-",
-            entry.base_url,
-        ]
-        for entry in entries
-    ]
-    return table(["SOURCE", "PROJECT", "ID", "NAME NOW", Column("HOST", optional=True)], rows)
+    return table_of(
+        entries,
+        Column("SOURCE", lambda one: one.source),
+        Column("PROJECT", lambda one: one.configured),
+        Column("ID", lambda one: "not read yet" if one.remote_id is None else str(one.remote_id)),
+        Column("NAME NOW", lambda one: one.path if one.path is not None and one.path != one.configured else "-"),
+        Column("HOST", lambda one: one.base_url, optional=True),
+    )
 
 
 @lore_command("init-db", example="lore init-db --db postgresql://admin@db.example/lore", answer=PreparedDatabase)
@@ -240,20 +237,15 @@ def move_command(invocation: Invocation, to: str, dry_run: bool) -> Output:  # n
 
     with progress(invocation) as on_progress:
         report, error = move_database(invocation.app(), to, on_progress, dry_run=dry_run)
-    columns: list[Column | str] = [
-        "TABLE",
-        Column("ROWS", right=True),
-        Column("TARGET", right=True),
-        "SHA-256",
-        Column("STATE", state=True),
-    ]
-    return Output(report, [*table(columns, [_moved(one) for one in report.tables]), *_outcome(report)], error)
-
-
-def _moved(one: MovedTable) -> list[str]:
-    state = "-" if one.equal is None else "equal" if one.equal else "differs"
-    there = "-" if one.target_rows is None else f"{one.target_rows:,}"
-    return [one.name, f"{one.rows:,}", there, (one.sha256 or "-")[:16], state]
+    lines = table_of(
+        report.tables,
+        Column("TABLE", lambda one: one.name),
+        Column("ROWS", lambda one: f"{one.rows:,}", right=True),
+        Column("TARGET", lambda one: "-" if one.target_rows is None else f"{one.target_rows:,}", right=True),
+        Column("SHA-256", lambda one: (one.sha256 or "-")[:16]),
+        Column("STATE", lambda one: "-" if one.equal is None else "equal" if one.equal else "differs", state=True),
+    )
+    return Output(report, [*lines, *_outcome(report)], error)
 
 
 def _outcome(report: MoveReport) -> list[str]:

@@ -31,7 +31,7 @@ from tidelore.app.status import (
 from tidelore.cli.command import Invocation, LoreGroup, global_options, invocation_of, lore_command
 from tidelore.cli.output.render import Output, ago, plural, when
 from tidelore.cli.output.runs import describe_progress, failure_lines, outcome_line, running_lines
-from tidelore.cli.output.table import Column, fields, line_columns, on_terminal, page_columns, table
+from tidelore.cli.output.table import Column, fields, line_columns, on_terminal, page_columns, table_of
 from tidelore.core.clock import SystemClock, describe_age
 from tidelore.core.errors import UserError
 from tidelore.core.text import block, one_line, shorten
@@ -122,19 +122,23 @@ def _service_line(found: ServiceOverview, now_ms: int) -> str:
 
 
 def _job_lines(found: ServiceOverview, now_ms: int) -> list[str]:
-    rows = [
-        [
-            job.name,
-            _state(job, found),
-            "never" if job.succeeded_at is None else f"{_short((now_ms - job.succeeded_at) / 1000)} ago",
-            "" if job.due_at is None else _short(max(job.due_at - now_ms, 0) / 1000),
-            f"{job.failures:,}",
-            f"{job.requests:,}",
-        ]
-        for job in found.jobs
-    ]
-    numbers = [Column(name, right=True) for name in ("LAST SUCCESS", "NEXT IN", "FAILURES", "REQUESTS")]
-    return table(["JOB", Column("STATE", state=True), *numbers], rows, always_headings=True)
+    def last_success(job: JobEntry) -> str:
+        return "never" if job.succeeded_at is None else f"{_short((now_ms - job.succeeded_at) / 1000)} ago"
+
+    return table_of(
+        found.jobs,
+        Column("JOB", lambda job: job.name),
+        Column("STATE", lambda job: _state(job, found), state=True),
+        Column("LAST SUCCESS", last_success, right=True),
+        Column(
+            "NEXT IN",
+            lambda job: "" if job.due_at is None else _short(max(job.due_at - now_ms, 0) / 1000),
+            right=True,
+        ),
+        Column("FAILURES", lambda job: f"{job.failures:,}", right=True),
+        Column("REQUESTS", lambda job: f"{job.requests:,}", right=True),
+        always_headings=True,
+    )
 
 
 def _state(job: JobEntry, found: ServiceOverview) -> str:
@@ -173,16 +177,16 @@ def _pending_lines(work: PendingWork) -> list[str]:
 
 
 def _run_lines(runs: list[ListedRun]) -> list[str]:
-    rows = [[str(run.id), run.command, run.status, run.phase, f"{run.requests:,}", ago(run.started_at)] for run in runs]
-    columns = [
-        Column("RUN"),
-        Column("COMMAND", shrinks=True),
-        Column("STATUS", state=True),
-        Column("PHASE"),
-        Column("REQUESTS", right=True),
-        Column("STARTED"),
-    ]
-    return table(columns, rows, always_headings=True)
+    return table_of(
+        runs,
+        Column("RUN", lambda run: str(run.id)),
+        Column("COMMAND", lambda run: run.command, shrinks=True),
+        Column("STATUS", lambda run: run.status, state=True),
+        Column("PHASE", lambda run: run.phase),
+        Column("REQUESTS", lambda run: f"{run.requests:,}", right=True),
+        Column("STARTED", lambda run: ago(run.started_at)),
+        always_headings=True,
+    )
 
 
 def _short(seconds: float) -> str:
@@ -244,36 +248,22 @@ def _refuse_list_options(ctx: click.Context) -> None:
 def _list_lines(runs: list[FinishedRun], total: int, *, failed: bool) -> list[str]:
     if not runs:
         return ["No unsuccessful runs." if failed else "No runs yet."]
-    rows = [
-        [
-            str(run.id),
-            run.command.removeprefix("lore "),
-            run.mode,
-            run.status,
-            run.phase,
-            when(run.started_at).removesuffix(" ago"),
-            "-" if run.seconds is None else f"{run.seconds:,.1f} s",
-            f"{run.stored:,}",
-            f"{run.requests:,}",
-            f"{run.warnings_count:,}",
-        ]
-        for run in runs
-    ]
-    columns = [
-        Column("RUN", right=True),
-        Column("COMMAND", shrinks=True),
-        Column("MODE", optional=True),
-        Column("STATUS", state=True),
-        Column("PHASE"),
-        Column("AGE" if on_terminal() else "STARTED"),
-        Column("TOOK", right=True),
-        Column("STORED", right=True),
-        *(Column(name, right=True, optional=True) for name in ("REQUESTS", "WARNINGS")),
+    columns: list[Column[FinishedRun]] = [
+        Column("RUN", lambda run: str(run.id), right=True),
+        Column("COMMAND", lambda run: run.command.removeprefix("lore "), shrinks=True),
+        Column("MODE", lambda run: run.mode, optional=True),
+        Column("STATUS", lambda run: run.status, state=True),
+        Column("PHASE", lambda run: run.phase),
+        Column("AGE" if on_terminal() else "STARTED", lambda run: when(run.started_at).removesuffix(" ago")),
+        Column("TOOK", lambda run: "-" if run.seconds is None else f"{run.seconds:,.1f} s", right=True),
+        Column("STORED", lambda run: f"{run.stored:,}", right=True),
+        Column("REQUESTS", lambda run: f"{run.requests:,}", right=True, optional=True),
+        Column("WARNINGS", lambda run: f"{run.warnings_count:,}", right=True, optional=True),
     ]
     if not on_terminal():
-        notes = [[describe_progress(run) or "", run.error or ""] for run in runs]
-        return table([*columns, "PROGRESS", "ERROR"], [row + more for row, more in zip(rows, notes, strict=True)])
-    head, *body = table(columns, rows)
+        columns.append(Column("PROGRESS", lambda run: describe_progress(run) or ""))
+        return table_of(runs, *columns, Column("ERROR", lambda run: run.error or ""))
+    head, *body = table_of(runs, *columns)
     lines = [f"Runs (showing {len(runs):,} of {total:,})", head]
     for run, line in zip(runs, body, strict=True):
         lines.append(line)

@@ -28,7 +28,7 @@ from tidelore.app.status import ListedRun
 from tidelore.cli.command import Invocation, lore_command, lore_group
 from tidelore.cli.output.render import Output, ago, instant, plural
 from tidelore.cli.output.runs import running_lines
-from tidelore.cli.output.table import Column, fields, page_columns, table
+from tidelore.cli.output.table import Column, fields, page_columns, table_of
 
 QUARANTINE_SHOWN = 10
 
@@ -47,46 +47,41 @@ def sync_status_command(invocation: Invocation, runs: int) -> Output:
 
 def cursor_table(cursors: list[ReadingPosition]) -> list[str]:
     """Return the cursors as a table."""
-    rows = [
-        [
-            cursor.surface,
-            f"{cursor.account} {cursor.scope}" if cursor.account else cursor.place,
-            _second(cursor.watermark_at) or "(empty)",
-            f"{'complete' if cursor.complete else 'first sync running'}{_since(cursor)}",
-            ago(cursor.polled_at),
-            _second(cursor.verified_at) or "not yet",
-        ]
-        for cursor in cursors
-    ]
-    columns = [
-        Column("LIST", path=True, shrinks=True),
-        Column("SCOPE", path=True, shrinks=True),
-        Column("WATERMARK"),
-        Column("STATE", optional=True),
-        Column("READ"),
-        Column("VERIFIED", optional=True),
-    ]
-    return table(columns, rows)
+    return table_of(
+        cursors,
+        Column("LIST", lambda one: one.surface, path=True, shrinks=True),
+        Column(
+            "SCOPE", lambda one: f"{one.account} {one.scope}" if one.account else one.place, path=True, shrinks=True
+        ),
+        Column("WATERMARK", lambda one: _second(one.watermark_at) or "(empty)"),
+        Column(
+            "STATE",
+            lambda one: f"{'complete' if one.complete else 'first sync running'}{_since(one)}",
+            optional=True,
+        ),
+        Column("READ", lambda one: ago(one.polled_at)),
+        Column("VERIFIED", lambda one: _second(one.verified_at) or "not yet", optional=True),
+    )
+
+
+def _scope(cursor: ReadingPosition) -> str:
+    return f"{cursor.account} {cursor.scope}" if cursor.account else cursor.place
 
 
 def _accounts(accounts: AccountSummary) -> list[str]:
     """Return one summary of all accounts; `lore accounts list` shows the position of each."""
     states = ", ".join(f"{count:,} {state}" for state, count in accounts.states.items())
-    rows = [
-        [
-            f"{sum(accounts.states.values()):,}",
-            f"{accounts.due:,}",
-            f"{accounts.never_polled:,}",
-            ago(accounts.oldest_poll_at),
-            f"{accounts.gaps:,}",
-        ]
-    ]
-    columns = [
-        *(Column(name, right=True) for name in ("ACCOUNTS", "DUE", "NEVER POLLED")),
-        Column("OLDEST POLL"),
-        Column("OPEN GAPS", right=True),
-    ]
-    return ["Bluesky accounts", *table(columns, rows, indent="  ", always_headings=True), *_fit(states), ""]
+    lines = table_of(
+        [accounts],
+        Column("ACCOUNTS", lambda one: f"{sum(one.states.values()):,}", right=True),
+        Column("DUE", lambda one: f"{one.due:,}", right=True),
+        Column("NEVER POLLED", lambda one: f"{one.never_polled:,}", right=True),
+        Column("OLDEST POLL", lambda one: ago(one.oldest_poll_at)),
+        Column("OPEN GAPS", lambda one: f"{one.gaps:,}", right=True),
+        indent="  ",
+        always_headings=True,
+    )
+    return ["Bluesky accounts", *lines, *_fit(states), ""]
 
 
 def _lines(status: SyncStatus) -> list[str]:
@@ -118,30 +113,27 @@ def _lines(status: SyncStatus) -> list[str]:
 
 def _project(status: SyncStatus, lists: Sequence[ReadingPosition]) -> list[str]:
     """Return the lists of one project, then their child items, then the errors of those."""
-    rows = [
-        [
-            _words(cursor.surface),
-            f"{_second(cursor.watermark_at) or '(empty)'}{_since(cursor)}",
-            ago(cursor.polled_at),
-            (_second(cursor.verified_at) or "not yet") if cursor.complete else "first read",
-        ]
-        for cursor in lists
-    ]
-    lines = table(["LIST", "WATERMARK", "READ", "VERIFIED"], rows, indent="  ", always_headings=True)
+    lines = table_of(
+        lists,
+        Column("LIST", lambda one: _words(one.surface)),
+        Column("WATERMARK", lambda one: f"{_second(one.watermark_at) or '(empty)'}{_since(one)}"),
+        Column("READ", lambda one: ago(one.polled_at)),
+        Column("VERIFIED", lambda one: (_second(one.verified_at) or "not yet") if one.complete else "first read"),
+        indent="  ",
+        always_headings=True,
+    )
     found = [child for cursor in lists for child in status.children_of(cursor)]
     if found:
-        below = [
-            [
-                _child_name(child),
-                f"{child.due:,}",
-                f"{child.settling:,}",
-                f"{child.failing:,}",
-                ago(child.oldest_read_at),
-            ]
-            for child in found
-        ]
-        numbers = [Column(name, right=True) for name in ("DUE", "SETTLING", "FAILING")]
-        lines += table(["CHILDREN", *numbers, "OLDEST READ"], below, indent="  ", always_headings=True)
+        lines += table_of(
+            found,
+            Column("CHILDREN", _child_name),
+            Column("DUE", lambda child: f"{child.due:,}", right=True),
+            Column("SETTLING", lambda child: f"{child.settling:,}", right=True),
+            Column("FAILING", lambda child: f"{child.failing:,}", right=True),
+            Column("OLDEST READ", lambda child: ago(child.oldest_read_at)),
+            indent="  ",
+            always_headings=True,
+        )
     for child in found:
         name = _child_name(child)
         if child.unavailable is not None:
@@ -157,21 +149,17 @@ def _child_name(child: ChildBacklog) -> str:
 
 
 def _runs(runs: Sequence[ListedRun]) -> list[str]:
-    rows = [
-        [
-            str(run.id),
-            run.command.removeprefix("lore "),
-            run.status,
-            f"{run.warnings_count:,}",
-            f"{run.stored:,}",
-            f"{run.requests:,}",
-            ago(run.started_at).removesuffix(" ago"),
-        ]
-        for run in runs
-    ]
-    columns = [Column("RUN"), Column("COMMAND", shrinks=True), Column("STATUS", state=True)]
-    numbers = [Column(name, right=True) for name in ("WARNINGS", "STORED", "REQUESTS")]
-    return table([*columns, *numbers, Column("AGE")], rows, always_headings=True)
+    return table_of(
+        runs,
+        Column("RUN", lambda run: str(run.id)),
+        Column("COMMAND", lambda run: run.command.removeprefix("lore "), shrinks=True),
+        Column("STATUS", lambda run: run.status, state=True),
+        Column("WARNINGS", lambda run: f"{run.warnings_count:,}", right=True),
+        Column("STORED", lambda run: f"{run.stored:,}", right=True),
+        Column("REQUESTS", lambda run: f"{run.requests:,}", right=True),
+        Column("AGE", lambda run: ago(run.started_at).removesuffix(" ago")),
+        always_headings=True,
+    )
 
 
 def _words(name: str) -> str:

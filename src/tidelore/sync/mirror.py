@@ -14,7 +14,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from tidelore.core.errors import BudgetSpent, PartialSuccess, RemoteError, TideloreError
-from tidelore.core.progress import DocumentReport, EmbedReport, OnProgress, Progress
+from tidelore.core.progress import DocumentReport, EmbedReport, OnProgress
 from tidelore.engine.intake import Tally
 from tidelore.http.limits import RequestAllowance
 from tidelore.store.mirror.cursors import last_polled
@@ -43,6 +43,7 @@ from tidelore.sync.report import (
     ScopeKey,
     ScopeReport,
     also_to_ledger,
+    embed_last,
     run_verdict,
 )
 from tidelore.sync.verification import candidate, scrub_budget, verify
@@ -123,7 +124,10 @@ async def mirror(
         report.requests = session.counters.requests = count.total
         report.asked, report.budgets, report.points = dict(count.of_source), dict(count.budgets), dict(count.points)
         if embed is not None:
-            await _embed(session, report, embed, on_progress)
+            report.embeddings = EmbedReport()
+            session.give_back()
+            with _stage(session, report, "embed"):
+                await embed_last(session, embed, report.embeddings, on_progress)
     report.seconds = shop.clock.monotonic() - started
     return report
 
@@ -158,23 +162,6 @@ def note_ending(session: Session, ended: TideloreError | None) -> None:
         session.partial = ended.message
     elif ended is not None:
         session.error = ended.message
-
-
-async def _embed(session: Session, report: RunReport, embed: Embed, on_progress: OnProgress) -> None:
-    made = report.embeddings = EmbedReport()
-
-    def tell(progress: Progress) -> None:
-        session.counters.docs_embedded = made.embedded
-        on_progress(progress)
-
-    session.give_back()
-    with _stage(session, report, "embed"):
-        try:
-            await session.listen()
-            await embed(made, tell)
-        finally:
-            session.counters.docs_embedded = made.embedded
-    session.warnings += made.notice is not None
 
 
 async def _read(

@@ -260,6 +260,26 @@ def also_to_ledger(session: Session, on_progress: OnProgress, asked: Callable[[]
     return tell
 
 
+async def embed_last(
+    session: Session,
+    embed: Callable[[EmbedReport, OnProgress], Awaitable[None]],
+    made: EmbedReport,
+    on_progress: OnProgress,
+) -> None:
+    """Compute embeddings as the last stage of a run; its counters and warnings follow the report."""
+
+    def tell(progress: Progress) -> None:
+        session.counters.docs_embedded = made.embedded
+        on_progress(progress)
+
+    await session.listen()
+    try:
+        await embed(made, tell)
+    finally:
+        session.counters.docs_embedded = made.embedded
+    session.warnings += made.notice is not None
+
+
 MOST_TOLD = 2000
 """How many accounts without errors a report keeps; the log contains all."""
 

@@ -16,6 +16,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 
 from msgspec import Struct
 
@@ -50,6 +51,7 @@ from tidelore.sync.report import (
     RequestCount,
     SurgicalReport,
     also_to_ledger,
+    embed_last,
     preflight_error,
     surgical_verdict,
     write_iids,
@@ -227,7 +229,10 @@ class _Operation(Struct):
         self._save()
         written = [] if self.report.documents is None else self.report.documents.document_ids
         if embed is not None and written:
-            await self._embed(embed, written)
+            made = self.report.embeddings = EmbedReport()
+            with self._stage("embed"):
+                await embed_last(self.session, partial(embed, written), made, self.on_progress)
+            await self.session.listen()
 
     async def _preflight(self, choices: Sequence[ChosenItem]) -> list[PreflightItem]:
         shop, report = self.session.shop, self.report
@@ -297,22 +302,6 @@ class _Operation(Struct):
             made = await make_documents(self.session, self.on_progress, list(dict.fromkeys(keys)))
             self.report.documents = made
             self.session.warnings += made.failed
-        await self.session.listen()
-
-    async def _embed(self, embed: Embed, document_ids: Sequence[int]) -> None:
-        made = self.report.embeddings = EmbedReport()
-
-        def tell(progress: Progress) -> None:
-            self.session.counters.docs_embedded = made.embedded
-            self.on_progress(progress)
-
-        with self._stage("embed"):
-            await self.session.listen()
-            try:
-                await embed(document_ids, made, tell)
-            finally:
-                self.session.counters.docs_embedded = made.embedded
-            self.session.warnings += made.notice is not None
         await self.session.listen()
 
     def _target(self, choice: ChosenItem) -> ListTarget:

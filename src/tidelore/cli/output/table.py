@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 import click
 from msgspec import Struct
@@ -33,10 +33,17 @@ _STATE_COLOURS = {
 }
 
 
-class Column(Struct, frozen=True):
-    """A column: its heading, how it is aligned and coloured, and whether it is cut first on a narrow terminal."""
+T = TypeVar("T")
+
+
+class Column(Struct, Generic[T], frozen=True):
+    """A column: its heading, how it is aligned and coloured, and whether it is cut first on a narrow terminal.
+
+    `cell` returns its text for an item of the table.
+    """
 
     heading: str
+    cell: Callable[[T], str] = str
     right: bool = False
     shrinks: bool = False
     optional: bool = False
@@ -78,8 +85,14 @@ def line_columns() -> int:
     return page_columns() if on_terminal() else sys.maxsize
 
 
+def table_of(items: Sequence[T], *columns: Column[T], indent: str = "", always_headings: bool = False) -> list[str]:
+    """Return a table with a row for each item, as lines; see `table`."""
+    rows = [[column.cell(item) for column in columns] for item in items]
+    return table(columns, rows, indent=indent, always_headings=always_headings)
+
+
 def table(
-    columns: Sequence[Column | str],
+    columns: Sequence[Column[Any] | str],
     rows: Sequence[Sequence[str]],
     *,
     indent: str = "",
@@ -89,7 +102,7 @@ def table(
 
     `always_headings` prints the headings in a pipe too, for pages that consist of several tables.
     """
-    heads = [Column(column) if isinstance(column, str) else column for column in columns]
+    heads: list[Column[Any]] = [Column(column) if isinstance(column, str) else column for column in columns]
     cells = [[one_line(cell) for cell in row] for row in rows]
     titles = [head.heading for head in heads]
     if not on_terminal():
@@ -112,7 +125,7 @@ def fields(values: Mapping[str, Any]) -> list[str]:
     return [f"{name:<{margin}}{_GAP}{value}" for name, value in shown]
 
 
-def _affordable(heads: Sequence[Column], natural: Sequence[int], room: int) -> list[int]:
+def _affordable(heads: Sequence[Column[Any]], natural: Sequence[int], room: int) -> list[int]:
     """Return the columns to show: all, or without the optional ones that do not fit."""
     shown = list(range(len(heads)))
     for spare in [at for at in reversed(shown) if heads[at].optional]:
@@ -123,7 +136,7 @@ def _affordable(heads: Sequence[Column], natural: Sequence[int], room: int) -> l
     return shown
 
 
-def _fit(heads: Sequence[Column], natural: Sequence[int], room: int) -> list[int]:
+def _fit(heads: Sequence[Column[Any]], natural: Sequence[int], room: int) -> list[int]:
     """Return the width of each column, cut where necessary so that a row fits into `room`."""
     widths = [min(needed, max(room, 1)) for needed in natural]
     excess = sum(widths) + len(_GAP) * (len(heads) - 1) - room
@@ -146,7 +159,7 @@ def _shrink(widths: list[int], places: Sequence[int], least: int, excess: int) -
 
 
 def _line(
-    heads: Sequence[Column], cells: Sequence[str], widths: Sequence[int], indent: str, room: int, *, heading: bool
+    heads: Sequence[Column[Any]], cells: Sequence[str], widths: Sequence[int], indent: str, room: int, *, heading: bool
 ) -> str:
     """Return one row; a terminal too narrow for even the shortest columns cuts it at the right edge."""
     parts, left = [], room - len(indent)
@@ -164,7 +177,7 @@ def _line(
     return (indent + _GAP.join(parts)).rstrip()
 
 
-def _styled(head: Column, text: str, *, heading: bool) -> str:
+def _styled(head: Column[Any], text: str, *, heading: bool) -> str:
     if not text:
         return text
     if heading:

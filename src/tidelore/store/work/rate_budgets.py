@@ -5,7 +5,6 @@ The rules are in `http/grants.py`; this module applies them to a locked row.
 
 from __future__ import annotations
 
-from msgspec import Struct
 from msgspec.structs import asdict
 
 from tidelore.core.clock import Clock
@@ -18,14 +17,6 @@ _LOCK = (
     f"INSERT INTO rate_budgets (key, {_COLUMNS}, updated_at) VALUES (:key, {', '.join(f':{name}' for name in _NAMES)},"
     " :now) ON CONFLICT (key) DO UPDATE SET key = excluded.key"
 )
-
-
-class SharedBudgetRow(Struct, frozen=True):
-    """A shared rate limit for display."""
-
-    source: str
-    budget: SharedBudget
-    updated_at: int
 
 
 class RateBudgetTable:
@@ -47,12 +38,6 @@ class RateBudgetTable:
                 {"key": key, "now": now, **_values(state)},
             )
         return granted
-
-
-def list_shared_budgets(database: Database) -> list[SharedBudgetRow]:
-    """Return every shared rate limit by host."""
-    rows = database.read(f"SELECT key, updated_at, {_COLUMNS} FROM rate_budgets ORDER BY key")
-    return [SharedBudgetRow(key.partition(" ")[0], _budget(values), at) for key, at, *values in rows]
 
 
 def _budget(row: tuple[object, ...] | list[object]) -> SharedBudget:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import click
 import pytest
@@ -11,7 +12,7 @@ from tidelore.cli.output.render import plural
 from tidelore.cli.output.table import Column, fields, table
 from tidelore.core.text import shorten, shorten_start, width
 
-COLUMNS = [
+COLUMNS: list[Column[Any]] = [
     Column("NUMBER", colour="cyan"),
     Column("TITLE", shrinks=True),
     Column("STATE", state=True),
