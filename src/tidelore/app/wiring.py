@@ -115,10 +115,10 @@ class App(Struct, frozen=True):
         """The database: a path, or a postgresql:// URL."""
         return database_address(self.config, self.db, self.environ)
 
-    def open_store(self, *, create: bool = False, patience: Patience | None = None, roomy: bool = False) -> Database:
-        """Open the database and migrate its schema; readers do not create it. `roomy` as in `open_database`."""
+    def open_store(self, *, create: bool = False, patience: Patience | None = None) -> Database:
+        """Open the database and migrate its schema; readers do not create it."""
         waits = patience or self.patience or self.new_patience()
-        database = open_database(self.address, create=create, patience=waits, roomy=roomy)
+        database = open_database(self.address, create=create, patience=waits)
         try:
             migrate(database, self.clock.now_ms(), create=create)
         except BaseException:
