@@ -141,9 +141,9 @@ class Mortal:
 class MortalApp(App, frozen=True):
     """The program with a store that dies with it."""
 
-    def open_store(self, *, create: bool = False, patience: Patience | None = None, roomy: bool = False) -> Database:
+    def open_store(self, *, create: bool = False, patience: Patience | None = None) -> Database:
         assert isinstance(self.seam, Reaper)
-        return Mortal(App.open_store(self, create=create, patience=patience, roomy=roomy), self.seam)
+        return Mortal(App.open_store(self, create=create, patience=patience), self.seam)
 
 
 class House:

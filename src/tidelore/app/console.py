@@ -300,7 +300,7 @@ class ConsoleViews:
     @property
     def _database(self) -> Database:
         if self._opened is None:
-            self._opened = self._app.open_store(roomy=True)
+            self._opened = self._app.open_store()
         return self._opened
 
     def close(self) -> None:

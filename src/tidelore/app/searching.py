@@ -266,14 +266,14 @@ def _rank_lightly(app: App, database: Database, text: str) -> MeaningRanker | No
 
 def rank_by_meaning(app: App, database: Database, text: str) -> Meaning:
     """Return the semantic ranker for a query; anything missing is reported as a notice."""
+    if app.config.embedding.provider == "none" or not text.strip():
+        return Meaning()
     from tidelore.core.errors import RemoteError
     from tidelore.core.extras import install_command
     from tidelore.embedding.embedder import InProcess, Unavailable
     from tidelore.embedding.registry import missing_extra, open_embedder
     from tidelore.store.reading.vector_models import has_vectors
 
-    if app.config.embedding.provider == "none" or not text.strip():
-        return Meaning()
     extra = missing_extra(app.config.embedding)
     if extra is not None:
         reason = f"the extra {extra!r} is not installed ({install_command(extra)})"

@@ -111,10 +111,10 @@ class App(Struct, frozen=True):
         """The database: a path, or a postgresql:// URL."""
         return database_address(self.config, self.db, self.environ)
 
-    def open_store(self, *, create: bool = False, patience: Patience | None = None, roomy: bool = False) -> Database:
-        """Open the database and migrate its schema; readers do not create it. `roomy` as in `open_database`."""
+    def open_store(self, *, create: bool = False, patience: Patience | None = None) -> Database:
+        """Open the database and migrate its schema; readers do not create it."""
         kept = self.kept.take() if self.kept is not None else None
-        database = kept or self._open(create=create, patience=patience, roomy=roomy)
+        database = kept or self._open(create=create, patience=patience)
         try:
             if isinstance(self.clock, SharedClock) and self.clock.is_due:
                 self.clock.set(database.server_time)
@@ -131,9 +131,9 @@ class App(Struct, frozen=True):
         """Open the database until the block ends."""
         return closing(self.open_store(create=create))
 
-    def _open(self, *, create: bool, patience: Patience | None, roomy: bool) -> Database:
+    def _open(self, *, create: bool, patience: Patience | None) -> Database:
         waits = patience or self.patience or self.new_patience()
-        return open_database(self.address, create=create, patience=waits, roomy=roomy)
+        return open_database(self.address, create=create, patience=waits)
 
     @contextmanager
     def reading(self) -> Iterator[Database]:

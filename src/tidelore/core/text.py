@@ -59,12 +59,21 @@ def harmless(text: str) -> str:
 
 def without_hidden(text: str) -> str:
     """Return text without escape sequences and invisible characters; tabs and line breaks are kept."""
-    if text.isascii() and text.isprintable():
+    if _is_plain(text):
         return text
     if "\x1b" in text or not text.isascii():
         # A sequence that is not terminated ends with its line.
         text = "\n".join(_ESCAPES.sub("", line) for line in text.split("\n"))
     return _MISPLACED.sub("", _HIDDEN.sub("", text))
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether a text is one line of ASCII, with or without the ellipsis of a cut text.
+
+    Most texts are, and compiling the patterns that tell it of the others takes longer than showing a page.
+    """
+    ascii_text = text if text.isascii() else text.replace("…", "")
+    return ascii_text.isascii() and ascii_text.isprintable()
 
 
 def estimate_tokens(text: str) -> int:
@@ -168,7 +177,7 @@ def shorten_start(text: str, columns: int) -> str:
 
 def width(text: str) -> int:
     """Return how many terminal cells a line takes: wide characters and emoji take two, combining marks none."""
-    if text.isascii() or _ONE_CELL_EACH.fullmatch(text):
+    if text.isascii() or _is_plain(text) or _ONE_CELL_EACH.fullmatch(text):
         return len(text)
     # Imported here: most lines need it not, and an offline read should not load parts of rich for them.
     from rich.cells import cell_len

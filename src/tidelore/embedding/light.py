@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+import sys
 from math import sqrt
 from pathlib import Path
 
@@ -92,16 +93,19 @@ def _tokens(tokenizer: Path, text: str) -> list[int]:
     parts: list[str] = []
     for mark in _SPACE + text.replace(" ", _SPACE):
         parts += [mark] if mark in vocabulary else [f"<0x{byte:02X}>" for byte in mark.encode()]
-    while True:
-        merges = [
-            (rank, at)
-            for at in range(len(parts) - 1)
-            if (rank := vocabulary.get(parts[at] + parts[at + 1])) is not None
-        ]
-        if not merges:
-            return [vocabulary[part] for part in parts]
-        _, at = min(merges)
+    never = sys.maxsize
+
+    def rank(at: int) -> int:
+        return vocabulary.get(parts[at] + parts[at + 1], never)
+
+    # The rank of each part together with the next one; a merge changes those around it only.
+    ranks = [rank(at) for at in range(len(parts) - 1)]
+    while ranks and (best := min(ranks)) < never:
+        at = ranks.index(best)
         parts[at : at + 2] = [parts[at] + parts[at + 1]]
+        around = range(max(at - 1, 0), min(at + 1, len(parts) - 1))
+        ranks[around.start : at + 2] = [rank(place) for place in around]
+    return [vocabulary[part] for part in parts]
 
 
 def _sum_rows(mapped: mmap.mmap, tokens: list[int]) -> list[float]:

@@ -62,12 +62,13 @@ def best_passage(marked: str, length: int = LENGTH) -> Passage:
 
 
 def _paragraphs(marked: str) -> Iterator[str]:
-    for part in _PART.split(marked):
+    for part in _PART.split(marked) if "\f" in marked else (marked,):
         # Asked first, because most texts have no speaker, and the pattern takes long to compile.
         speaker = _SPEAKER.match(part) if part.startswith("@") else None
         said = "" if speaker is None else speaker[0]
         heading = ""
-        for text in _PARAGRAPH.split(part[len(said) :].strip()):
+        rest = part[len(said) :].strip()
+        for text in _PARAGRAPH.split(rest) if "\n" in rest else (rest,):
             whole = f"{heading}\n{text}" if heading else text
             heading = whole if len(whole) < _SHORTEST else ""
             if not heading:

@@ -72,7 +72,9 @@ class Query(Struct, frozen=True):
 
 def parse_query(text: str) -> Query:
     """Parse a query; every text is valid."""
-    clean = _UNREADABLE.sub(" ", text[:_LONGEST_QUERY])
+    clean = text[:_LONGEST_QUERY]
+    if not clean.isprintable():
+        clean = _UNREADABLE.sub(" ", clean)
     wanted: list[Term] = []
     common: list[Term] = []
     excluded: list[Term] = []

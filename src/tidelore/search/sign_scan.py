@@ -91,13 +91,9 @@ class SignScan:
         self, database: Database, vector: Sequence[float], places: dict[int, list[tuple[int, int]]]
     ) -> Iterable[Hit]:
         size = len(vector)
-        blocks = read_numbers(database, self._model.id, places)
-        for number, slots in places.items():
-            if number not in blocks:
-                continue
-            block = blocks[number]
+        for number, block in read_numbers(database, self._model.id, places):
             numbers = memoryview(block.vectors).cast("b")
-            for slot, document in slots:
+            for slot, document in places[number]:
                 (scale,) = struct.unpack_from("<f", block.scales, 4 * slot)
                 (position,) = struct.unpack_from("<i", block.positions, 4 * slot)
                 score = scale * sum(map(mul, numbers[slot * size : (slot + 1) * size], vector))

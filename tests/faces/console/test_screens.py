@@ -124,11 +124,9 @@ def test_the_first_paint_does_not_wait_for_the_database(copy: App) -> None:
     gate = threading.Event()
 
     class Slow(App, frozen=True):
-        def open_store(
-            self, *, create: bool = False, patience: Patience | None = None, roomy: bool = False
-        ) -> Database:
+        def open_store(self, *, create: bool = False, patience: Patience | None = None) -> Database:
             assert gate.wait(30)
-            return super().open_store(create=create, patience=patience, roomy=roomy)
+            return super().open_store(create=create, patience=patience)
 
     async def look(seat: Seat) -> None:
         assert "… loading" in seat.text

@@ -12,10 +12,8 @@ from tidelore.store.database.port import Database, Patience
 _SCHEME = late_pattern(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-def open_database(
-    address: str, *, create: bool = True, patience: Patience | None = None, roomy: bool = False
-) -> Database:
-    """Open a SQLite file or a postgresql:// URL. `roomy`: a large page cache, for many searches."""
+def open_database(address: str, *, create: bool = True, patience: Patience | None = None) -> Database:
+    """Open a SQLite file or a postgresql:// URL."""
     if "://" in address and _SCHEME.match(address) and not address.startswith(("postgresql://", "postgres://")):
         # Do not repeat the address: it may contain a password.
         raise UserError("unsupported database address", fix="use a path, or the form postgresql://user@host/database")
@@ -26,4 +24,4 @@ def open_database(
         return PostgresDatabase(address, patience)
     from tidelore.store.database.sqlite import SqliteDatabase
 
-    return SqliteDatabase(address, create=create, patience=patience, roomy=roomy)
+    return SqliteDatabase(address, create=create, patience=patience)

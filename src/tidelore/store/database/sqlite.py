@@ -91,12 +91,11 @@ TOKENIZER = ("porter", ["unicode61", "remove_diacritics", "2"])
 """That of the word index (`documents_fts`)."""
 SNAPSHOT_MARK = 0x4C6F7265
 """The `application_id` of a snapshot ("Lore"): a file for reading only (`store/database/snapshot.py`)."""
-ROOMY_CACHE_KB = 65_536
-"""The page cache of a connection that is kept for many searches: SQLite's own 2 MB hold a fraction of what one of them
-reads. A process that reads once gains nothing, because filling new memory takes longer than reading a page again."""
+KEPT_AFTER = 12
+"""After so many questions to the word index a connection is taken for one that is kept; a search asks two to five."""
 MAPPED_BYTES = 1 << 30
-"""How much of the file a connection that searches maps into memory. A search reads thousands of pages; mapped ones are
-neither requested one by one nor copied. Other connections do not map it, so that their memory stays small."""
+"""How much of the file a connection that is kept for searches maps into memory. A search reads thousands of pages, and
+mapped ones are neither requested one by one nor copied. For a single search, mapping takes longer than it saves."""
 _WAL_ATTEMPTS = 20
 _PAUSES_MS = (1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100)
 """Pauses between two attempts to get a lock; the last one is repeated."""
@@ -107,11 +106,9 @@ class SqliteDatabase:
 
     dialect = "sqlite"
     session: str | None = None
-    _is_mapped = False
+    _asked = 0
 
-    def __init__(
-        self, path: str, *, create: bool = True, patience: Patience | None = None, roomy: bool = False
-    ) -> None:
+    def __init__(self, path: str, *, create: bool = True, patience: Patience | None = None) -> None:
         self.path = path
         self._patience = patience or Patience()
         # Transactions of the writer thread and statements of the event loop's thread use one connection in turn.
@@ -152,8 +149,6 @@ class SqliteDatabase:
                 self._connection.execute("PRAGMA synchronous = NORMAL")
                 self._connection.execute("PRAGMA foreign_keys = ON")
                 self._connection.execute("PRAGMA temp_store = MEMORY")
-                if roomy:
-                    self._connection.execute(f"PRAGMA cache_size = -{ROOMY_CACHE_KB}")
             except BaseException:
                 # Leave a refused file unchanged, including a WAL that another program left beside it.
                 self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -266,11 +261,14 @@ class SqliteDatabase:
     def indexable(self, text: str) -> str:
         return text
 
-    def map_file(self) -> None:
-        """Read from mapped memory from now on. SQLite still writes to the file, so a crash here cannot damage it."""
-        if not self._is_mapped:
+    def note_question(self) -> None:
+        """Count a question to the word index; map the file into memory if the connection is kept for many.
+
+        SQLite still writes to the file, not to the mapped memory.
+        """
+        self._asked += 1
+        if self._asked == KEPT_AFTER:
             self.execute(f"PRAGMA mmap_size = {MAPPED_BYTES}")
-            self._is_mapped = True
 
     def word_tokens(self, text: str) -> list[tuple[int, int, str]]:
         """Return the words of a text as the word index has them: the first byte, the byte after the last, the token."""

@@ -205,7 +205,7 @@ class SqliteFullText:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        cast("SqliteDatabase", database).map_file()
+        cast("SqliteDatabase", database).note_question()
 
     def count(self, term: Term, most: int) -> int:
         return count_matches(self._database, _quoted(term), most)

@@ -8,7 +8,7 @@ offline searches use this module: a search that starts a process reads the signs
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -102,11 +102,14 @@ BLOCK = 64
 """As in `vector_blocks`, which imports numpy. All blocks but the last are full."""
 
 
+_ROWS_AT_ONCE = 32
+
+
 class SignTable(Struct, frozen=True):
     """The documents and signs of all places, and the free ones. A place is a block times its size plus a slot."""
 
-    documents: bytes
-    signs: bytes
+    documents: bytearray
+    signs: bytearray
     holes: frozenset[int]
 
     def owners(self) -> tuple[int, ...]:
@@ -133,22 +136,26 @@ def count_places(database: Database, model_id: int) -> int:
 
 
 def read_signs(database: Database, model_id: int) -> SignTable:
-    """Return the signs of all vectors of a model."""
+    """Return the signs of all vectors of a model (SQLite)."""
     own = {"model": model_id}
     holes = database.read("SELECT block, slot FROM embedding_holes WHERE model_id = :model", own)
-    rows = database.read("SELECT documents, signs FROM embedding_blocks WHERE model_id = :model ORDER BY block", own)
-    return SignTable(
-        b"".join([documents for documents, _ in rows]),
-        b"".join([signs for _, signs in rows]),
-        frozenset(block * BLOCK + slot for block, slot in holes),
-    )
+    documents, signs = bytearray(), bytearray()
+    sql = "SELECT documents, signs FROM embedding_blocks WHERE model_id = :model ORDER BY block"
+    # A few rows at a time, so that the same memory holds them: a new process has to be given each page of it.
+    for rows in database.rows(sql, own, _ROWS_AT_ONCE):
+        for own_documents, own_signs in rows:
+            documents += own_documents
+            signs += own_signs
+    return SignTable(documents, signs, frozenset(block * BLOCK + slot for block, slot in holes))
 
 
-def read_numbers(database: Database, model_id: int, blocks: Iterable[int]) -> dict[int, NumberBlock]:
-    """Return the numbers of some blocks."""
-    rows = database.read(
+def read_numbers(database: Database, model_id: int, blocks: Iterable[int]) -> Iterator[tuple[int, NumberBlock]]:
+    """Yield the numbers of some blocks (SQLite)."""
+    sql = (
         "SELECT block, positions, scales, vectors FROM embedding_blocks"
-        f" WHERE model_id = :model AND block {database.among('blocks')}",
-        {"model": model_id, "blocks": database.integers(blocks)},
+        f" WHERE model_id = :model AND block {database.among('blocks')}"
     )
-    return {number: NumberBlock(*parts) for number, *parts in rows}
+    own = {"model": model_id, "blocks": database.integers(blocks)}
+    for rows in database.rows(sql, own, _ROWS_AT_ONCE):
+        for number, *parts in rows:
+            yield number, NumberBlock(*parts)
