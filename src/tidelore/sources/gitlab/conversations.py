@@ -140,6 +140,7 @@ class ConversationBatches:
         self._graphql = graphql
         self._announced: dict[tuple[str, int], tuple[ParentList, dict[int, None]]] = {}
         self._asked: dict[tuple[str, int, int], asyncio.Task[_Answers]] = {}
+        self._newest: dict[tuple[str, int], asyncio.Task[_Answers]] = {}
         self._hidden: set[int] = set()
         self._failures = 0
 
@@ -150,19 +151,22 @@ class ConversationBatches:
 
     def announce(self, home: ParentList, iids: Iterable[int]) -> None:
         """Remember whose discussions will be asked for next, instead of those announced before."""
-        coming = dict.fromkeys(iids)
-        self._announced[home.resource, home.remote_id] = home, coming
-        for iid in coming:
-            # Read before, and not asked for: by now it may have changed.
-            self._asked.pop((home.resource, home.remote_id, iid), None)
+        place = (home.resource, home.remote_id)
+        self._announced[place] = home, dict.fromkeys(iids)
+        # Read before, and not asked for: by now it may have changed.
+        self._asked = {key: task for key, task in self._asked.items() if key[:2] != place}
 
     async def page(self, resource: str, remote_id: int, iid: int) -> _Page | None:
         """Return all discussions of one parent; None if REST must be asked for them."""
         key = (resource, remote_id, iid)
         if key not in self._asked and not self._ask(resource, remote_id, iid):
             return None
+        asked = self._asked.pop(key)
         # Shielded, because others wait for the same answer.
-        return (await asyncio.shield(self._asked.pop(key)))[iid]
+        answers = await asyncio.shield(asked)
+        if self._newest.get((resource, remote_id)) is asked:
+            self._ask_ahead(resource, remote_id)
+        return answers[iid]
 
     def _ask(self, resource: str, remote_id: int, iid: int) -> bool:
         """Begin to read a parent and those that come next; return whether GraphQL is used for them."""
@@ -173,11 +177,19 @@ class ConversationBatches:
             return False
         size = self._graphql.size(_route(home), FIRST_SIZE).outer
         batch = [iid, *islice((other for other in coming if other != iid), max(size, FEWEST) - 1)]
-        task = asyncio.ensure_future(self._read(home, batch))
+        task = self._newest[resource, remote_id] = asyncio.ensure_future(self._read(home, batch))
+        # If nothing waits for the answer any more, its error is no error of the run.
+        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         for each in batch:
             del coming[each]
             self._asked[resource, remote_id, each] = task
         return True
+
+    def _ask_ahead(self, resource: str, remote_id: int) -> None:
+        """Begin to read the parents that come next, while those of the newest answer are stored."""
+        _, coming = self._announced.get((resource, remote_id), (None, {}))
+        if len(coming) >= FEWEST:
+            self._ask(resource, remote_id, next(iter(coming)))
 
     async def _read(self, home: ParentList, batch: Sequence[int]) -> _Answers:
         found: dict[int, _Page | None] = {}
