@@ -63,13 +63,13 @@ MOST_FAILURES = 3
 """After this many parents in a row that GraphQL could not answer even alone, the host is read by REST."""
 
 
-class _DiffRefs(Struct, frozen=True, rename="camel"):
+class _DiffRefs(Struct, frozen=True, gc=False, rename="camel"):
     base_sha: str | None = None
     start_sha: str | None = None
     head_sha: str | None = None
 
 
-class _Position(Struct, frozen=True, rename="camel"):
+class _Position(Struct, frozen=True, gc=False, rename="camel"):
     position_type: str | None = None
     old_path: str | None = None
     new_path: str | None = None
@@ -78,7 +78,7 @@ class _Position(Struct, frozen=True, rename="camel"):
     diff_refs: _DiffRefs = _DiffRefs()
 
 
-class _Note(Struct, frozen=True, rename="camel"):
+class _Note(Struct, frozen=True, gc=False, rename="camel"):
     id: str
     body: str
     created_at: str
@@ -94,7 +94,7 @@ class _Note(Struct, frozen=True, rename="camel"):
     position: _Position | None = None
 
 
-class _Discussion(Struct, frozen=True, rename="camel"):
+class _Discussion(Struct, frozen=True, gc=False, rename="camel"):
     id: str
     reply_id: str
     notes: Connection | None = None
@@ -134,7 +134,10 @@ _discussion = msgspec.json.Decoder(_Discussion)
 
 
 class ConversationBatches:
-    """Reads the discussions of announced parents together, although each of them asks for its own."""
+    """Reads the discussions of announced parents together, although each of them asks for its own.
+
+    While the parents of one answer are stored, the next query is under way; no more than one is asked ahead.
+    """
 
     def __init__(self, graphql: GitLabGraphQl) -> None:
         self._graphql = graphql
@@ -319,23 +322,30 @@ def read_note(payload: bytes, place: int) -> NoteRecord | None:
     """
     note = _note.decode(payload)
     kind, number = _split(note.id)
-    if not number.isdecimal() or _OF_A_COMMIT.search(note.url or ""):
+    # The pattern is slow on addresses without a match, which are nearly all.
+    if not number.isdecimal() or (note.url and "/commit/" in note.url and _OF_A_COMMIT.search(note.url)):
         return None
     at = (note.position if kind == "DiffNote" else None) or _NOWHERE
-    where = f"note {number}: "
+    try:
+        created_at = instant("createdAt", note.created_at)
+        is_edited = note.updated_at != note.created_at
+        updated_at = instant("updatedAt", note.updated_at) if is_edited else created_at
+        resolved_at = optional_instant("resolvedAt", note.resolved_at) if note.resolvable else None
+    except ValueError as error:
+        raise ValueError(f"note {number}: {error}") from None
     return NoteRecord(
         remote_id=int(number),
         note_type=None if kind == "Note" else kind,
         is_system=note.system,
         author_username=username(note.author),
         body=note.body,
-        created_at=instant(f"{where}createdAt", note.created_at),
-        updated_at=instant(f"{where}updatedAt", note.updated_at),
+        created_at=created_at,
+        updated_at=updated_at,
         position=place,
         resolvable=note.resolvable,
         resolved=note.resolvable and note.resolved,
         resolved_by=username(note.resolved_by) if note.resolvable else None,
-        resolved_at=optional_instant(f"{where}resolvedAt", note.resolved_at) if note.resolvable else None,
+        resolved_at=resolved_at,
         position_old_path=at.old_path,
         position_new_path=at.new_path,
         position_old_line=at.old_line,
@@ -353,11 +363,13 @@ def read_note(payload: bytes, place: int) -> NoteRecord | None:
 
 
 _NOWHERE = _Position()
+_GLOBAL = "gid://gitlab/"
 
 
 def _split(gid: str) -> tuple[str, str]:
     """Return the class and the id of a global id."""
-    kind, _, number = gid.removeprefix("gid://gitlab/").rpartition("/")
-    if not gid.startswith("gid://gitlab/") or not kind or not number:
+    head, _, number = gid.rpartition("/")
+    kind = head[len(_GLOBAL) :]
+    if not kind or not number or not head.startswith(_GLOBAL):
         raise ValueError(f"not a global id: {gid[:60]!r}")
     return kind, number
