@@ -40,6 +40,7 @@ def build(contents: Contents) -> World:
     """Return a world with one project."""
     world = World()
     world.keep_log = False
+    world.gitlab.graphql_kept = {}
     project = world.gitlab.create_project(PROJECT)
     world.gitlab.bulk(
         project.id,

@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 CHILDREN = "tests/properties/test_children.py"
 _UNIT = "tests/unit/engine/test_child_sync.py"
+_BATCHES = "tests/unit/sources/gitlab/test_conversations.py"
 _SILENT_MINUTE = f"{CHILDREN}::test_a_note_added_without_a_parent_update_is_found_once_the_parent_has_settled"
 _DELETED = f"{CHILDREN}::test_a_deleted_note_leaves_neither_row_nor_payload"
 _PAYLOADS = "tests/contract/test_store_payloads.py"
@@ -373,6 +374,15 @@ PATHS_OF_DISCUSSIONS = (
         after="    if partial and not renewal.children:\n",
         test=f"{PATHS}::test_line_ranges_follow_after_the_conversations_some_merge_requests_in_each_run",
         why="What GraphQL does not show would stay unknown for ever.",
+    ),
+    Mutant(
+        name="conversations-asked-for-without-a-limit-ahead",
+        invariant="one page ahead",
+        file="sources/gitlab/conversations.py",
+        before="        if self._newest.get((resource, remote_id)) is asked:\n",
+        after="        if asked is not None:\n",
+        test=f"{_BATCHES}::test_the_next_query_is_sent_while_an_answer_is_used_and_no_more_than_one_ahead",
+        why="Every parent that is stored would ask for another page, until all are held in memory.",
     ),
     Mutant(
         name="other-project-under-the-path-believed",

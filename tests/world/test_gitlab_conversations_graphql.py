@@ -122,3 +122,13 @@ def test_an_older_schema_refuses_an_unknown_field(world: World) -> None:
     (error, *_) = json.loads(_post(world).body)["errors"]
     assert error["message"] == "Field 'internal' doesn't exist on type 'Note'"
     assert error["extensions"]["code"] == "undefinedField"
+
+
+def test_kept_answers_are_sent_again_until_a_row_changes(world: World) -> None:
+    world.gitlab.graphql_kept = {}
+    request = world.gitlab.merge_request(PATH, 1)
+    first = _post(world)
+    request.discussions[0].notes[0].body = "Changed behind the back of the forge."
+    assert _post(world).body == first.body
+    world.gitlab.edit_note(request, request.discussions[0].notes[0], "Changed as people do.")
+    assert b"Changed as people do." in _post(world).body

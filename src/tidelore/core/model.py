@@ -30,11 +30,13 @@ class Version(NamedTuple):
     digest: bytes
 
 
-class Item(Struct, Generic[R_co], frozen=True):
+class Item(Struct, Generic[R_co], frozen=True, gc=False):
     """A parsed payload: its version, the original bytes, and the record made from it.
 
     `at` is its position in the list it came from: its update time on a forge, its feed time on Bluesky.
     `payload_digest` is the digest of the payload, if the source has computed it for the version.
+
+    Pages hold many items and notes, none of which can be part of a cycle: without `gc` they are not searched for one.
     """
 
     version: Version
@@ -155,7 +157,7 @@ class ProjectRecord(Struct, frozen=True):
     has_topics: bool = False
 
 
-class NoteRecord(Struct, frozen=True):
+class NoteRecord(Struct, frozen=True, gc=False):
     """One note of a discussion. The `position_*` fields place a review note in a diff."""
 
     remote_id: int
@@ -190,7 +192,7 @@ class NoteRecord(Struct, frozen=True):
         return self.position_new_path is not None or self.position_old_path is not None
 
 
-class DiscussionRecord(Struct, frozen=True):
+class DiscussionRecord(Struct, frozen=True, gc=False):
     """A discussion with its notes in order."""
 
     remote_id: str

@@ -47,8 +47,8 @@ from tidelore.sync.report import ChildReport, RunConsumer, ScopeReport
 
 _FAMILIES = (DISCUSSIONS, COMMENTS, REVIEWS, THREADS, RESOURCE_EVENTS, CLOSES_ISSUES, DIFFS, REVIEWERS, LINE_RANGES)
 CHILDREN: Mapping[str, ChildFamily] = MappingProxyType({family.name: family for family in _FAMILIES})
-AT_ONCE = 100
-"""How many parents to announce to a source."""
+AT_ONCE = 1000
+"""How many parents to announce to a source: several of its pages, because the next one is asked for in advance."""
 PROMPT_MS = 2000
 """How long after a change all children except notes are certainly visible: the forge's clock has whole seconds."""
 

@@ -32,7 +32,19 @@ TOO_LONG = "Request timed out. Please try a less complex query or a smaller set 
 
 
 def graphql(forge: View, request: Request) -> Response:
-    """Answer a query given as JSON, or in the address of a GET."""
+    """Answer a query given as JSON, or in the address of a GET; where answers are kept, the same query again."""
+    kept, key = forge.graphql_kept, (request.body, _is_signed_in(request))
+    if kept is None or request.method == "GET":
+        return _answer(forge, request)
+    if key in kept:
+        return Response(200, {"content-type": "application/json"}, kept[key])
+    response = _answer(forge, request)
+    if response.status == 200:
+        kept[key] = response.body
+    return response
+
+
+def _answer(forge: View, request: Request) -> Response:
     if forge.graphql_status != 200:
         return _errors([{"message": "Not found!"}], forge.graphql_status)
     try:
@@ -66,9 +78,11 @@ def graphql(forge: View, request: Request) -> Response:
 
 def _most(request: Request) -> tuple[int, int]:
     """The limits of complexity and depth: a caller without a token may ask for less."""
-    if "private-token" in request.headers or "authorization" in request.headers:
-        return MOST_COMPLEX_SIGNED_IN, DEEPEST_SIGNED_IN
-    return MOST_COMPLEX, DEEPEST
+    return (MOST_COMPLEX_SIGNED_IN, DEEPEST_SIGNED_IN) if _is_signed_in(request) else (MOST_COMPLEX, DEEPEST)
+
+
+def _is_signed_in(request: Request) -> bool:
+    return "private-token" in request.headers or "authorization" in request.headers
 
 
 def _limits(document: Document, request: Request) -> list[Mapping[str, Any]]:

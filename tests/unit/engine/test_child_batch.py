@@ -56,12 +56,13 @@ def work_of(nest: Held, thread: WriterThread | None, lists: dict[int, Script] | 
 
 
 def test_parents_that_are_ready_are_committed_together_up_to_a_limit_and_all_are_counted(thread: WriterThread) -> None:
-    nest = Held(60)
+    count = 2 * MOST_TOGETHER + 10
+    nest = Held(count)
     work = work_of(nest, thread)
     tally = asyncio.run(work.read(work.ready(NOW)))
-    assert sorted(key for commit in nest.commits for key in commit) == list(range(1, 61))
+    assert sorted(key for commit in nest.commits for key in commit) == list(range(1, count + 1))
     assert [len(commit) for commit in nest.commits] == [MOST_TOGETHER, MOST_TOGETHER, 10]
-    assert (tally.fetched, tally.settled, tally.changed) == (60, 60, 60)
+    assert (tally.fetched, tally.settled, tally.changed) == (count, count, count)
 
 
 def test_a_store_that_is_slow_lets_no_more_than_two_batches_wait(thread: WriterThread) -> None:

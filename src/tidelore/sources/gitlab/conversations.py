@@ -63,13 +63,13 @@ MOST_FAILURES = 3
 """After this many parents in a row that GraphQL could not answer even alone, the host is read by REST."""
 
 
-class _DiffRefs(Struct, frozen=True, rename="camel"):
+class _DiffRefs(Struct, frozen=True, gc=False, rename="camel"):
     base_sha: str | None = None
     start_sha: str | None = None
     head_sha: str | None = None
 
 
-class _Position(Struct, frozen=True, rename="camel"):
+class _Position(Struct, frozen=True, gc=False, rename="camel"):
     position_type: str | None = None
     old_path: str | None = None
     new_path: str | None = None
@@ -78,7 +78,7 @@ class _Position(Struct, frozen=True, rename="camel"):
     diff_refs: _DiffRefs = _DiffRefs()
 
 
-class _Note(Struct, frozen=True, rename="camel"):
+class _Note(Struct, frozen=True, gc=False, rename="camel"):
     id: str
     body: str
     created_at: str
@@ -94,7 +94,7 @@ class _Note(Struct, frozen=True, rename="camel"):
     position: _Position | None = None
 
 
-class _Discussion(Struct, frozen=True, rename="camel"):
+class _Discussion(Struct, frozen=True, gc=False, rename="camel"):
     id: str
     reply_id: str
     notes: Connection | None = None
@@ -134,12 +134,16 @@ _discussion = msgspec.json.Decoder(_Discussion)
 
 
 class ConversationBatches:
-    """Reads the discussions of announced parents together, although each of them asks for its own."""
+    """Reads the discussions of announced parents together, although each of them asks for its own.
+
+    While the parents of one answer are stored, the next query is under way; no more than one is asked ahead.
+    """
 
     def __init__(self, graphql: GitLabGraphQl) -> None:
         self._graphql = graphql
         self._announced: dict[tuple[str, int], tuple[ParentList, dict[int, None]]] = {}
         self._asked: dict[tuple[str, int, int], asyncio.Task[_Answers]] = {}
+        self._newest: dict[tuple[str, int], asyncio.Task[_Answers]] = {}
         self._hidden: set[int] = set()
         self._failures = 0
 
@@ -150,19 +154,22 @@ class ConversationBatches:
 
     def announce(self, home: ParentList, iids: Iterable[int]) -> None:
         """Remember whose discussions will be asked for next, instead of those announced before."""
-        coming = dict.fromkeys(iids)
-        self._announced[home.resource, home.remote_id] = home, coming
-        for iid in coming:
-            # Read before, and not asked for: by now it may have changed.
-            self._asked.pop((home.resource, home.remote_id, iid), None)
+        place = (home.resource, home.remote_id)
+        self._announced[place] = home, dict.fromkeys(iids)
+        # Read before, and not asked for: by now it may have changed.
+        self._asked = {key: task for key, task in self._asked.items() if key[:2] != place}
 
     async def page(self, resource: str, remote_id: int, iid: int) -> _Page | None:
         """Return all discussions of one parent; None if REST must be asked for them."""
         key = (resource, remote_id, iid)
         if key not in self._asked and not self._ask(resource, remote_id, iid):
             return None
+        asked = self._asked.pop(key)
         # Shielded, because others wait for the same answer.
-        return (await asyncio.shield(self._asked.pop(key)))[iid]
+        answers = await asyncio.shield(asked)
+        if self._newest.get((resource, remote_id)) is asked:
+            self._ask_ahead(resource, remote_id)
+        return answers[iid]
 
     def _ask(self, resource: str, remote_id: int, iid: int) -> bool:
         """Begin to read a parent and those that come next; return whether GraphQL is used for them."""
@@ -173,11 +180,19 @@ class ConversationBatches:
             return False
         size = self._graphql.size(_route(home), FIRST_SIZE).outer
         batch = [iid, *islice((other for other in coming if other != iid), max(size, FEWEST) - 1)]
-        task = asyncio.ensure_future(self._read(home, batch))
+        task = self._newest[resource, remote_id] = asyncio.ensure_future(self._read(home, batch))
+        # If nothing waits for the answer any more, its error is no error of the run.
+        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         for each in batch:
             del coming[each]
             self._asked[resource, remote_id, each] = task
         return True
+
+    def _ask_ahead(self, resource: str, remote_id: int) -> None:
+        """Begin to read the parents that come next, while those of the newest answer are stored."""
+        _, coming = self._announced.get((resource, remote_id), (None, {}))
+        if len(coming) >= FEWEST:
+            self._ask(resource, remote_id, next(iter(coming)))
 
     async def _read(self, home: ParentList, batch: Sequence[int]) -> _Answers:
         found: dict[int, _Page | None] = {}
@@ -307,23 +322,30 @@ def read_note(payload: bytes, place: int) -> NoteRecord | None:
     """
     note = _note.decode(payload)
     kind, number = _split(note.id)
-    if not number.isdecimal() or _OF_A_COMMIT.search(note.url or ""):
+    # The pattern is slow on addresses without a match, which are nearly all.
+    if not number.isdecimal() or (note.url and "/commit/" in note.url and _OF_A_COMMIT.search(note.url)):
         return None
     at = (note.position if kind == "DiffNote" else None) or _NOWHERE
-    where = f"note {number}: "
+    try:
+        created_at = instant("createdAt", note.created_at)
+        is_edited = note.updated_at != note.created_at
+        updated_at = instant("updatedAt", note.updated_at) if is_edited else created_at
+        resolved_at = optional_instant("resolvedAt", note.resolved_at) if note.resolvable else None
+    except ValueError as error:
+        raise ValueError(f"note {number}: {error}") from None
     return NoteRecord(
         remote_id=int(number),
         note_type=None if kind == "Note" else kind,
         is_system=note.system,
         author_username=username(note.author),
         body=note.body,
-        created_at=instant(f"{where}createdAt", note.created_at),
-        updated_at=instant(f"{where}updatedAt", note.updated_at),
+        created_at=created_at,
+        updated_at=updated_at,
         position=place,
         resolvable=note.resolvable,
         resolved=note.resolvable and note.resolved,
         resolved_by=username(note.resolved_by) if note.resolvable else None,
-        resolved_at=optional_instant(f"{where}resolvedAt", note.resolved_at) if note.resolvable else None,
+        resolved_at=resolved_at,
         position_old_path=at.old_path,
         position_new_path=at.new_path,
         position_old_line=at.old_line,
@@ -341,11 +363,13 @@ def read_note(payload: bytes, place: int) -> NoteRecord | None:
 
 
 _NOWHERE = _Position()
+_GLOBAL = "gid://gitlab/"
 
 
 def _split(gid: str) -> tuple[str, str]:
     """Return the class and the id of a global id."""
-    kind, _, number = gid.removeprefix("gid://gitlab/").rpartition("/")
-    if not gid.startswith("gid://gitlab/") or not kind or not number:
+    head, _, number = gid.rpartition("/")
+    kind = head[len(_GLOBAL) :]
+    if not kind or not number or not head.startswith(_GLOBAL):
         raise ValueError(f"not a global id: {gid[:60]!r}")
     return kind, number

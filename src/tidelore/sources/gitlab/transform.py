@@ -167,8 +167,8 @@ def discussion_item(payload: bytes, record: DiscussionRecord) -> Item[Discussion
     GraphQL shows whole seconds and no line ranges, so the version has neither milliseconds nor ranges. Nor does it
     depend on `individual_note`: a reply to an individual note changes its type.
     """
-    shown = [record.remote_id, *(_versioned(note) for note in record.notes)]
-    moment = max((note.updated_at for note in record.notes), default=0)
+    shown = [record.remote_id, *[_versioned(note) for note in record.notes]]
+    moment = max([note.updated_at for note in record.notes], default=0)
     version = Version(record.remote_id, moment, digest(msgspec.json.encode(shown)))
     return Item(version, record.first_note_at or 0, payload, record)
 
@@ -187,14 +187,15 @@ def transform_discussion(payload: bytes) -> DiscussionRecord:
 
 def make_discussion(remote_id: str, notes: tuple[NoteRecord, ...], *, individual: bool) -> DiscussionRecord:
     """Return a discussion of these notes; it is resolved if all its resolvable notes are."""
-    resolvable = any(note.resolvable for note in notes)
+    states = [note.resolved for note in notes if note.resolvable]
+    written = [note.created_at for note in notes]
     return DiscussionRecord(
         remote_id=remote_id,
         individual_note=individual,
-        first_note_at=min((note.created_at for note in notes), default=None),
-        last_note_at=max((note.created_at for note in notes), default=None),
-        resolvable=resolvable,
-        resolved=resolvable and all(note.resolved for note in notes if note.resolvable),
+        first_note_at=min(written, default=None),
+        last_note_at=max(written, default=None),
+        resolvable=bool(states),
+        resolved=bool(states) and all(states),
         notes=notes,
     )
 
@@ -204,20 +205,26 @@ def transform_note(payload: bytes, place: int) -> NoteRecord:
     note = _note.decode(payload)
     at = note.position or _NOWHERE
     span = at.line_range or _NO_RANGE
-    where = f"note {note.id}: "
+    try:
+        created_at = instant("created_at", note.created_at)
+        is_edited = note.updated_at != note.created_at
+        updated_at = instant("updated_at", note.updated_at) if is_edited else created_at
+        resolved_at = optional_instant("resolved_at", note.resolved_at)
+    except ValueError as error:
+        raise ValueError(f"note {note.id}: {error}") from None
     return NoteRecord(
         remote_id=note.id,
         note_type=note.note_type,
         is_system=bool(note.system),
         author_username=username(note.author),
         body=note.body or "",
-        created_at=instant(f"{where}created_at", note.created_at),
-        updated_at=instant(f"{where}updated_at", note.updated_at),
+        created_at=created_at,
+        updated_at=updated_at,
         position=place,
         resolvable=bool(note.resolvable),
         resolved=bool(note.resolved),
         resolved_by=username(note.resolved_by),
-        resolved_at=optional_instant(f"{where}resolved_at", note.resolved_at),
+        resolved_at=resolved_at,
         position_old_path=at.old_path,
         position_new_path=at.new_path,
         position_old_line=at.old_line,

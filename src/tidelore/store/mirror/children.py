@@ -261,7 +261,7 @@ _DISCUSSION = (
 _FLAGS = ("is_system", "is_internal", "resolvable", "resolved", "position_range_unknown")
 _PLAIN = tuple(name for name in NoteRecord.__struct_fields__ if name not in (*_FLAGS, "payload"))
 _NOTE = (*_PLAIN, *_FLAGS, "project_id", "discussion_id", "last_seen_at")
-_plain_values = attrgetter(*_PLAIN)
+_plain_values, _flag_values = attrgetter(*_PLAIN), attrgetter(*_FLAGS)
 _INSTANTS = ("created_at", "updated_at", "resolved_at")
 _RANGE = ("position_line_range_start", "position_line_range_end", "position_range_unknown")
 _PLACE = tuple(name for name in _PLAIN if name.startswith("position_") and name not in _RANGE)
@@ -390,12 +390,13 @@ def fill_ranges(tx: Transaction, renewal: Renewal[DiscussionRecord]) -> Changes:
 
 def tell_discussions(items: Collection[Item[DiscussionRecord]]) -> dict[str, int]:
     """Count discussions and their notes."""
-    told = Counter({"discussions": len(items), "notes": 0, "system_notes": 0, "diff_notes": 0})
+    notes = system = placed = 0
     for item in items:
         for note in item.record.notes:
-            told["system_notes" if note.is_system else "notes"] += 1
-            told["diff_notes"] += note.is_placed
-    return dict(told)
+            notes += 1
+            system += note.is_system
+            placed += note.is_placed
+    return {"discussions": len(items), "notes": notes - system, "system_notes": system, "diff_notes": placed}
 
 
 def comments_of_discussion(record: ChildRecord, parent: Parent, kind: ParentKind) -> Iterator[CommentRecord]:
@@ -571,6 +572,5 @@ def _discussion_row(renewal: Renewal[DiscussionRecord], parent_id: int, record: 
 
 
 def _note_row(renewal: Renewal[DiscussionRecord], discussion_id: int, note: NoteRecord, stored: Content | None) -> Row:
-    flags = tuple(int(getattr(note, name)) for name in _FLAGS)
-    own = (renewal.project_id, discussion_id, renewal.now_ms)
-    return (*_plain_values(note), *flags, *own, stored.digest if stored else None)
+    own = (renewal.project_id, discussion_id, renewal.now_ms, stored.digest if stored else None)
+    return (*_plain_values(note), *map(int, _flag_values(note)), *own)

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
 from tests.unit.http.asking import ask
 from tests.unit.http.wire_server import Answer, ScriptedServer, answer
 
-from tidelore.core.errors import AccessRefused, CredentialsRejected, RemoteTransient
+from tidelore.core.errors import AccessRefused, CredentialsRejected, RateLimited, RemoteTransient
+from tidelore.core.model import ChildRecord
+from tidelore.engine.ports import Page
 from tidelore.http.client import HttpClient
 from tidelore.sources.gitlab.client import GitLabClient
-from tidelore.sources.gitlab.conversations import FIRST_SIZE, ParentList, read_discussions, read_note
+from tidelore.sources.gitlab.conversations import (
+    FIRST_SIZE,
+    ConversationBatches,
+    ParentList,
+    read_discussions,
+    read_note,
+)
 from tidelore.sources.gitlab.graphql import GitLabGraphQl
 from tidelore.sources.graphql import PageSize
 
@@ -204,3 +213,61 @@ def test_a_probe_says_why_graphql_is_not_used(script: Answer, why: str | None) -
         return graphql.unused
 
     assert ask(script, do=job, max_retries=0)[0] == why
+
+
+class Batches(ConversationBatches):
+    """Notes which parents are read together, and reads nothing; those with the number `limited` fail."""
+
+    def __init__(self, limited: int = 0) -> None:
+        super().__init__(GitLabGraphQl(lambda: None, "work"))  # type: ignore[arg-type, return-value]
+        self.begun: list[list[int]] = []
+        self._limited = limited
+
+    async def _read(self, home: ParentList, batch: Sequence[int]) -> dict[int, Page[ChildRecord] | None]:
+        self.begun.append(list(batch))
+        if self._limited in batch:
+            raise RateLimited("wait")
+        return {iid: Page() for iid in batch}
+
+    async def ask(self, iids: Iterable[int]) -> int:
+        """Ask for parents one after another; return how many queries were begun until then."""
+        for iid in iids:
+            await self.page(HOME.resource, HOME.remote_id, iid)
+        await asyncio.sleep(0)
+        return len(self.begun)
+
+
+def test_the_next_query_is_sent_while_an_answer_is_used_and_no_more_than_one_ahead() -> None:
+    async def job() -> None:
+        batches, size = Batches(), FIRST_SIZE.outer
+        batches.announce(HOME, range(1, 3 * size + 1))
+        assert await batches.ask([1]) == 2
+        assert await batches.ask(range(2, size + 1)) == 2
+        assert await batches.ask([size + 1]) == 3
+        assert await batches.ask(range(size + 2, 3 * size + 1)) == 3
+        assert [iid for batch in batches.begun for iid in batch] == list(range(1, 3 * size + 1))
+
+    asyncio.run(job())
+
+
+def test_an_error_of_the_query_ahead_is_raised_where_its_parents_are_asked_for() -> None:
+    async def job() -> None:
+        batches, size = Batches(limited=FIRST_SIZE.outer + 1), FIRST_SIZE.outer
+        batches.announce(HOME, range(1, 2 * size + 1))
+        assert await batches.ask(range(1, size + 1)) == 2
+        with pytest.raises(RateLimited):
+            await batches.ask([size + 1])
+
+    asyncio.run(job())
+
+
+def test_an_answer_that_was_not_used_is_dropped_by_the_next_announcement() -> None:
+    async def job() -> None:
+        batches, size = Batches(), FIRST_SIZE.outer
+        batches.announce(HOME, range(1, 2 * size + 1))
+        await batches.ask([1])
+        batches.announce(HOME, range(1, size + 1))
+        await batches.ask([2])
+        assert batches.begun[-1] == [2, 1, *range(3, size + 1)]
+
+    asyncio.run(job())
