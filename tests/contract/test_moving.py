@@ -366,10 +366,10 @@ def test_a_target_that_holds_something_else_is_refused_and_left_as_it_is(
     assert content(sqlite_address) == before
     with pytest.raises(UserError, match="is the database in use"):
         move(origin, str(Path(origin).parent / "." / "origin.db"))
-    change(sqlite_address, "UPDATE schema_version SET version = 7")
+    change(sqlite_address, "UPDATE schema_version SET version = 97 WHERE version = 1")
     with pytest.raises(UserError, match="another version of this program"):
         move(origin, sqlite_address)
-    change(sqlite_address, "UPDATE schema_version SET version = 1")
+    change(sqlite_address, "UPDATE schema_version SET version = 1 WHERE version = 97")
     snapshot = str(tmp_path / "snapshot.db")
     write_snapshot(SnapshotPlan(source=origin, target=snapshot))
     with pytest.raises(UserError, match="is a snapshot"):
@@ -430,7 +430,7 @@ def test_a_table_that_a_later_migration_adds_is_moved_after_the_table_it_refers_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sql = "CREATE TABLE aaa (number INTEGER REFERENCES notes (id), word TEXT, PRIMARY KEY (word, number)) STRICT;"
-    steps = [*migrations("sqlite"), Migration(2, "more", sql)]
+    steps = [*migrations("sqlite"), Migration(99, "more", sql)]
     monkeypatch.setattr(schema, "migrations", lambda _dialect: steps)
     schema.tables.cache_clear()
     try:

@@ -33,8 +33,8 @@ def in_rows(database: Database) -> bool:
     """Return whether vectors are stored in the rows of `embeddings`, as on a server with pgvector."""
     return database.dialect == "postgres" and bool(
         database.read(
-            "SELECT 1 FROM information_schema.columns WHERE table_schema = current_schema()"
-            " AND table_name = 'embeddings' AND column_name = 'vector'"
+            "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass(quote_ident(current_schema()) || '.embeddings')"
+            " AND attname = 'vector' AND NOT attisdropped"
         )
     )
 
