@@ -152,3 +152,13 @@ def read_numbers(database: Database, model_id: int, blocks: Iterable[int]) -> di
         {"model": model_id, "blocks": database.integers(blocks)},
     )
     return {number: NumberBlock(*parts) for number, *parts in rows}
+
+
+def in_rows(database: Database) -> bool:
+    """Return whether vectors are stored in the rows of `embeddings`, as in a database from before migration 3."""
+    return database.dialect == "postgres" and bool(
+        database.read(
+            "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass(quote_ident(current_schema()) || '.embeddings')"
+            " AND attname = 'vector' AND NOT attisdropped"
+        )
+    )
