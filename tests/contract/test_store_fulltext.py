@@ -518,3 +518,10 @@ def test_a_filter_by_any_label_or_person_loses_no_document(filled: Database) -> 
             assert len(found) == 2, wanted
             assert {scored.id for scored in text.rank(ask, wanted, 99)} == found
             assert set(text.containing_all(ask, wanted, 99)) == found
+
+
+def test_a_word_that_is_not_its_own_stem_counts_as_much_as_one_that_is(filled: Database) -> None:
+    write(filled, *(document("discussion", 400 + n, ("issue", 1), "t", w) for n, w in enumerate(("running", "gnu"))))
+    text = full_text(filled)
+    scores = [text.rank(Ask((Term(word),)), DocumentFilter(), 9)[0].score for word in ("running", "gnu")]
+    assert scores[0] == pytest.approx(scores[1], rel=0.01)

@@ -505,7 +505,8 @@ def _string(text: str) -> str:
 
 # participants, content, labels, title: in the proportions of the SQLite weights.
 _WEIGHTS = "'{0.5, 0.25, 1.0, 1.0}'::float4[]"
-_BY_LENGTH = 1
+_RANK = f"ts_rank({_WEIGHTS}, d.search_vector, {{query}}, 1)"
+"""The rank of a document by one query, divided by the logarithm of its length."""
 _HEADLINE = f'StartSel="{OPENING}", StopSel="{CLOSING}", HighlightAll=true'
 _LEAST = 1e-6
 
@@ -582,8 +583,8 @@ class PostgresFullText:
             matched = f"({matched}) && !!({bound.any_of(ask.excluded)})"
         matched = _narrowed(matched, bound, wanted)
         score = " + ".join(
-            f"{rarity:.6f} * ts_rank({_WEIGHTS}, d.search_vector, {query}, {_BY_LENGTH})"
-            for query, rarity in zip(queries, self._rarities(ask), strict=True)
+            f"{rarity:.6f} * ({bound.rank(term, _RANK)})"
+            for term, rarity in zip(ask.terms, self._rarities(ask), strict=True)
         )
         where, params = self._conditions(wanted, ())
         rows = self._database.read(

@@ -119,6 +119,19 @@ class WordQueries:
             return f"({' && '.join(map(self._part, split_scripts(term.text)))})"
         return self._words(term.text, "phraseto_tsquery" if term.is_phrase else "plainto_tsquery")
 
+    def rank(self, term: Term, rank: str) -> str:
+        """Return the rank of a term, given the SQL of the rank of a `{query}`.
+
+        PostgreSQL divides the rank by the number of words in a query, so the stem and the word itself are ranked one by
+        one: otherwise a word would count half if it is not its own stem.
+        """
+        if term.is_phrase or is_unspaced(term.text):
+            return rank.replace("{query}", self.query(term))
+        name = self._name(term.text)
+        stem, word = (f"plainto_tsquery('{kind}', without_accents(:{name}))" for kind in ("english", "simple"))
+        ranked, other = (rank.replace("{query}", query) for query in (stem, word))
+        return f"{ranked} + CASE WHEN {stem} = {word} THEN 0 ELSE {other} END"
+
     def label(self, text: str) -> str:
         """Return the tsquery of a label: all of its words, unstemmed."""
         return f"plainto_tsquery('simple', without_accents(:{self._name(text)}))"
