@@ -41,7 +41,6 @@ MIRROR_BOUND = 1.5
 P95_BOUND_MS = 50.0
 QUALITY_BOUND = 1.0
 """How many points of quality PostgreSQL may lack."""
-WITHOUT_PGVECTOR = "ALTER TABLE embeddings DROP COLUMN vector"
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -123,7 +122,7 @@ def _ticks(pid: int) -> list[int]:
 
 
 def _compare_quality(server: PostgresServer, embedder: LocalEmbedder | None) -> Iterator[Finding]:
-    """Judge every set in each database: SQLite, PostgreSQL with pgvector, PostgreSQL without."""
+    """Judge every set in both databases."""
     for name, fill_set in SETS.items():
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "lore.db"
@@ -132,10 +131,9 @@ def _compare_quality(server: PostgresServer, embedder: LocalEmbedder | None) -> 
                 embed(path, embedder)
             questions = [question for kind in kinds.values() for question in kind]
             expected = measure(str(path), questions, embedder)
-            for title, change in (("PostgreSQL", ""), ("PostgreSQL without pgvector", WITHOUT_PGVECTOR)):
-                with server.fresh_database() as address:
-                    _move(path, address, change)
-                    yield from _lack(f"{name}, {title}", expected, measure(address, questions, embedder))
+            with server.fresh_database() as address:
+                _move(path, address)
+                yield from _lack(f"{name}, PostgreSQL", expected, measure(address, questions, embedder))
 
 
 def _lack(title: str, expected: dict[SearchMode, Quality], found: dict[SearchMode, Quality]) -> Iterator[Finding]:
@@ -146,14 +144,8 @@ def _lack(title: str, expected: dict[SearchMode, Quality], found: dict[SearchMod
             yield Finding("postgres", f"{title}, {mode}: {measured} below SQLite's", lack, "%", bound)
 
 
-def _move(path: Path, address: str, change: str) -> None:
+def _move(path: Path, address: str) -> None:
     app = App(Config(), {}, db=str(path))
-    if change:
-        target = App(Config(), {}, db=address).open_store(create=True)
-        try:
-            target.script(change)
-        finally:
-            target.close()
     report, error = move_database(app, address)
     if error is not None or not report.complete:
         raise RuntimeError(f"the copy was not moved: {error}")
@@ -165,10 +157,9 @@ def _time_search(server: PostgresServer, count: int, embedder: LocalEmbedder | N
         queries = fill(path, count)
         if embedder is not None:
             embed(path, embedder)
-        for title, change in (("", ""), (" without pgvector", WITHOUT_PGVECTOR)):
-            with server.fresh_database() as address:
-                _move(path, address, change)
-                yield from _time_queries(address, queries, f"{count:,} documents{title}", embedder)
+        with server.fresh_database() as address:
+            _move(path, address)
+            yield from _time_queries(address, queries, f"{count:,} documents", embedder)
 
 
 def _time_queries(

@@ -33,7 +33,7 @@ from tidelore.store.database.snapshot import SnapshotPlan, write_snapshot
 from tidelore.store.mirror.check import check_database
 from tidelore.store.mirror.parents import ISSUES
 from tidelore.store.moving import tables as schema
-from tidelore.store.reading.vector_rows import in_rows
+from tidelore.store.reading.vector_models import in_rows
 from tidelore.store.work.action_tokens import signing_secret
 from tidelore.store.work.leases import LeaseTable
 
@@ -78,7 +78,7 @@ OTHER_ROWS = (
     "mr_closes_issues (merge_request_id, issue_key, content_hash) VALUES (1, 'k', x'00ff')",
 )
 """Rows of the tables that nothing else here fills."""
-WITHOUT_PGVECTOR = "ALTER TABLE embeddings DROP COLUMN vector"
+IN_ROWS = "ALTER TABLE embeddings ADD COLUMN vector halfvec"
 
 
 class Killed(BaseException):
@@ -168,23 +168,23 @@ def content(address: str) -> dict[str, list[tuple[Any, ...]]]:
 
 
 @contextmanager
-def without_pgvector(server: PostgresServer) -> Iterator[str]:
-    """An empty database on a server that has no pgvector."""
+def with_vectors_in_rows(server: PostgresServer) -> Iterator[str]:
+    """An empty database that keeps vectors in its rows, as before migration 3."""
     with server.fresh_database() as address:
         with closing(open_database(address)) as database:
             migrate(database, 0)
             with database.transaction():
-                database.script(WITHOUT_PGVECTOR)
+                database.script(IN_ROWS)
         yield address
 
 
-@pytest.mark.parametrize("pgvector", [True, deep(False)])
+@pytest.mark.parametrize("rows", [True, deep(False)])
 def test_a_database_moved_to_postgres_and_back_equals_the_original_and_can_be_searched(
-    origin: str, tmp_path: Path, postgres_server: PostgresServer, pgvector: bool
+    origin: str, tmp_path: Path, postgres_server: PostgresServer, rows: bool
 ) -> None:
     back, before = str(tmp_path / "back.db"), content(origin)
     assert [name for name, rows in before.items() if not rows] == []
-    with postgres_server.fresh_database() if pgvector else without_pgvector(postgres_server) as address:
+    with with_vectors_in_rows(postgres_server) if rows else postgres_server.fresh_database() as address:
         with opened(origin) as database:
             expected = seen(database)
         report = moved(origin, address)
@@ -193,7 +193,7 @@ def test_a_database_moved_to_postgres_and_back_equals_the_original_and_can_be_se
         assert (moved(address, back).copied, content(back)) == (report.rows, before)
         for place in (address, back):
             with opened(place) as database:
-                assert in_rows(database) == (pgvector and place == address)
+                assert in_rows(database) == (rows and place == address)
                 assert seen(database) == expected
                 found = add_project(database, 99, "port/new")
                 assert found.id == max(row[0] for row in before["projects"]) + 1
@@ -213,7 +213,7 @@ def test_vectors_written_after_the_move_come_back_into_blocks(
     origin: str, tmp_path: Path, postgres_server: PostgresServer
 ) -> None:
     back = str(tmp_path / "back.db")
-    with postgres_server.fresh_database() as address, postgres_server.fresh_database() as other:
+    with with_vectors_in_rows(postgres_server) as address, with_vectors_in_rows(postgres_server) as other:
         moved(origin, address)
         with opened(origin) as database:
             findings = seen(database)[0]
@@ -366,10 +366,10 @@ def test_a_target_that_holds_something_else_is_refused_and_left_as_it_is(
     assert content(sqlite_address) == before
     with pytest.raises(UserError, match="is the database in use"):
         move(origin, str(Path(origin).parent / "." / "origin.db"))
-    change(sqlite_address, "UPDATE schema_version SET version = 7")
+    change(sqlite_address, "UPDATE schema_version SET version = 97 WHERE version = 1")
     with pytest.raises(UserError, match="another version of this program"):
         move(origin, sqlite_address)
-    change(sqlite_address, "UPDATE schema_version SET version = 1")
+    change(sqlite_address, "UPDATE schema_version SET version = 1 WHERE version = 97")
     snapshot = str(tmp_path / "snapshot.db")
     write_snapshot(SnapshotPlan(source=origin, target=snapshot))
     with pytest.raises(UserError, match="is a snapshot"):
@@ -430,7 +430,7 @@ def test_a_table_that_a_later_migration_adds_is_moved_after_the_table_it_refers_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sql = "CREATE TABLE aaa (number INTEGER REFERENCES notes (id), word TEXT, PRIMARY KEY (word, number)) STRICT;"
-    steps = [*migrations("sqlite"), Migration(2, "more", sql)]
+    steps = [*migrations("sqlite"), Migration(99, "more", sql)]
     monkeypatch.setattr(schema, "migrations", lambda _dialect: steps)
     schema.tables.cache_clear()
     try:

@@ -1,8 +1,9 @@
-"""Vectors on PostgreSQL: with the graph of pgvector, and on a server that has no pgvector or may not install it."""
+"""Vectors on PostgreSQL: in blocks, also without pgvector, and in the rows and the graph of an older database."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import psycopg
 import pytest
@@ -16,7 +17,8 @@ from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.parents import ISSUES
 from tidelore.store.reading import vector_rows
-from tidelore.store.reading.vector_rows import build_graph, has_graph, in_rows
+from tidelore.store.reading.vector_models import in_rows
+from tidelore.store.reading.vector_rows import build_graph, has_graph
 
 GRAPHS = "SELECT c.relname FROM pg_class c WHERE c.relname LIKE 'idx_embeddings_graph_%' ORDER BY 1"
 
@@ -27,8 +29,14 @@ def dialect() -> str:
 
 
 @pytest.fixture
+def postgres_change() -> str:
+    """The schema of a database that had vectors before migration 3."""
+    return "ALTER TABLE embeddings ADD COLUMN vector halfvec"
+
+
+@pytest.fixture
 def copy(database: Database, monkeypatch: pytest.MonkeyPatch) -> Database:
-    """A copy with eight documents, in which five vectors are many."""
+    """A copy with eight documents and vectors in rows, in which five vectors are many."""
     monkeypatch.setattr(vector_rows, "GRAPH_FROM", 5)
     return filled(database)
 
@@ -106,3 +114,19 @@ def test_without_pgvector_vectors_are_kept_in_blocks_and_found(poor_address: str
         assert database.read("SELECT COUNT(*) FROM embedding_blocks") == [(1,)]
     finally:
         database.close()
+
+
+@pytest.mark.parametrize("has_vectors", [False, True])
+def test_migration_3_keeps_vectors_in_rows_where_there_are_any(
+    postgres_server: PostgresServer, has_vectors: bool
+) -> None:
+    with postgres_server.fresh_database() as address, closing(open_database(address)) as database:
+        migrate(database, 0, upto=2)
+        if has_vectors:
+            filled(database)
+            embedded(database)
+            assert in_rows(database)
+        migrate(database, 0)
+        assert in_rows(database) == has_vectors
+        if has_vectors:
+            assert titles_near(database, "cccc", 1) == ["cccc"]

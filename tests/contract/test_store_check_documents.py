@@ -13,22 +13,22 @@ from tidelore.store.database.port import Database
 from tidelore.store.mirror.check import CheckFinding, check_database
 from tidelore.store.mirror.parents import ISSUES
 from tidelore.store.reading import vectors as vector_check
-from tidelore.store.reading.vector_rows import in_rows
+from tidelore.store.reading.vector_models import in_rows
 
 FIRST = "(SELECT MIN({0}) FROM {1})"
-IN_BLOCKS = pytest.mark.parametrize("dialect", ["sqlite", "postgres-without-pgvector"], indirect=True)
+IN_BLOCKS = pytest.mark.parametrize("dialect", ["sqlite", "postgres"], indirect=True)
 Execute = Callable[..., None]
 
 
-@pytest.fixture(params=["sqlite", "postgres", "postgres-without-pgvector"])
+@pytest.fixture(params=["sqlite", "postgres", "postgres-in-rows"])
 def dialect(request: pytest.FixtureRequest) -> str:
     return str(request.param).partition("-")[0]
 
 
 @pytest.fixture
 def postgres_change(request: pytest.FixtureRequest) -> str:
-    """The schema of a server that has no pgvector."""
-    return "ALTER TABLE embeddings DROP COLUMN vector" if "without-pgvector" in request.node.callspec.id else ""
+    """The schema of a database that had vectors before migration 3, on a server with pgvector."""
+    return "ALTER TABLE embeddings ADD COLUMN vector halfvec" if "in-rows" in request.node.callspec.id else ""
 
 
 @pytest.fixture

@@ -521,3 +521,35 @@ def test_sqlite_marks_the_words_that_its_word_index_would_highlight(tmp_path: Pa
             assert full_text(database).marked(terms, ids) == {at: said for at, said in rows if OPENING in said}
     finally:
         database.close()
+
+
+ODD_LABELS = (
+    "type::bug", "area/ui", "v1.2.3", "C++", "größe", "needs-review", "a & b", "x@y.example", "-5", "50%", "1e5",
+    "https://e.example/a?b=c", "<b>", "b>", "<a", "&amp;", "e.example", "日本 語", "it's", "a_b",
+)  # fmt: skip
+
+
+def test_a_filter_by_any_label_or_person_loses_no_document(filled: Database) -> None:
+    """The word index narrows these filters, and it must never narrow too much."""
+    one = [
+        replace(document("discussion", 200 + n, ("issue", 1), "t", "quokka"), labels=(label,), participants=(label,))
+        for n, label in enumerate(ODD_LABELS)
+    ]
+    every = replace(
+        document("discussion", 300, ("issue", 1), "t", "quokka"), labels=ODD_LABELS, participants=ODD_LABELS
+    )
+    write(filled, *one, every)
+    text, ask = full_text(filled), Ask((Term("quokka"),))
+    for label in ODD_LABELS:
+        for wanted in (DocumentFilter(labels=(label,)), DocumentFilter(author=label)):
+            found = set(text.newest((), wanted, 99))
+            assert len(found) == 2, wanted
+            assert {scored.id for scored in text.rank(ask, wanted, 99)} == found
+            assert set(text.containing_all(ask, wanted, 99)) == found
+
+
+def test_a_word_that_is_not_its_own_stem_counts_as_much_as_one_that_is(filled: Database) -> None:
+    write(filled, *(document("discussion", 400 + n, ("issue", 1), "t", w) for n, w in enumerate(("running", "gnu"))))
+    text = full_text(filled)
+    scores = [text.rank(Ask((Term(word),)), DocumentFilter(), 9)[0].score for word in ("running", "gnu")]
+    assert scores[0] == pytest.approx(scores[1], rel=0.01)

@@ -137,7 +137,7 @@ def describe_missing(ready: Readiness) -> str | None:
 
 def _knows_a_word(database: Database, query: Query) -> bool:
     text = full_text(database)
-    return any(text.count(term, 1) for term in query.terms)
+    return any(text.has(term) for term in query.terms)
 
 
 def _describe_fields(unknown: Sequence[str]) -> str | None:

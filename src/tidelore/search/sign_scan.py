@@ -22,6 +22,7 @@ from tidelore.store.reading.vector_models import (
     VectorModel,
     count_places,
     find_model,
+    in_rows,
     read_numbers,
     read_signs,
 )
@@ -102,7 +103,7 @@ class SignScan:
 
 def make_light_ranker(database: Database, files: LocalFiles, tuning: Tuning, text: str) -> MeaningRanker | None:
     """Return the ranker of a text; None if numpy is needed, or if the model has no vectors here."""
-    if database.dialect != "sqlite":
+    if in_rows(database):
         return None
     identity = identify(files)
     model = find_model(database, identity.name, identity.version, identity.dimension)

@@ -19,8 +19,8 @@ from tidelore.search.lexical import ENOUGH
 from tidelore.search.similarity import Hit
 from tidelore.store.database.port import Database
 from tidelore.store.reading.vector_blocks import BLOCK, Block, BlockState, read_mark, read_states
-from tidelore.store.reading.vector_models import VectorModel
-from tidelore.store.reading.vector_rows import MOST_NEAR, has_graph, in_rows, nearest_rows, rows_of
+from tidelore.store.reading.vector_models import VectorModel, in_rows
+from tidelore.store.reading.vector_rows import MOST_NEAR, has_graph, nearest_rows, rows_of
 
 if TYPE_CHECKING:
     from tidelore.embedding.embedder import Vector

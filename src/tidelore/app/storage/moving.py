@@ -194,7 +194,7 @@ def _copy(pair: _Pair, taken: Claim) -> int:
                 f"the target refused rows of the source: {error.message}",
                 fix="run the command again, it empties the target first; if that fails, run `lore check` on the source",
             ) from error
-    if pair.target.dialect == "postgres" and has_vectors(pair.target):
+    if _in_rows(pair.target) and has_vectors(pair.target):
         from tidelore.store.reading.vector_rows import build_graphs
 
         build_graphs(pair.target)
@@ -263,14 +263,14 @@ def _refuse_writers(app: App, source: Database) -> None:
 
 
 def _in_rows(database: Database) -> bool:
-    if database.dialect != "postgres":
+    from tidelore.store.reading.vector_models import in_rows
+
+    if not in_rows(database):
         return False
     from tidelore.core.extras import require
 
-    require("vectors", "moving vectors from or to PostgreSQL", ("numpy",))
-    from tidelore.store.reading.vector_rows import in_rows
-
-    return in_rows(database)
+    require("vectors", "moving vectors from or to rows of PostgreSQL", ("numpy",))
+    return True
 
 
 class _Steps:

@@ -155,6 +155,11 @@ _UPSERT = (
     f"INSERT INTO documents ({', '.join(_COLUMNS)}) VALUES ({', '.join(f':{name}' for name in _COLUMNS)})"
     f" ON CONFLICT (source_type, source_id) DO UPDATE SET {_UPDATES}"
 )
+_INDEX_NOW = (
+    "SELECT gin_clean_pending_list(oid) FROM pg_class"
+    " WHERE oid = to_regclass('idx_documents_search') AND pg_has_role(relowner, 'USAGE')"
+)
+"""Adds the gathered words to PostgreSQL's index. Only its owner may; for others the server does it later."""
 
 
 class WrittenDocuments(Struct, frozen=True):
@@ -184,6 +189,8 @@ def write_documents(
     if gone:
         tx.execute(f"DELETE FROM documents WHERE id {tx.among('ids')}", {"ids": tx.integers(gone)})
     tx.execute_rows(_UPSERT, _COLUMNS, [_row(made[source], now_ms, hashes[source]) for source in changed])
+    if changed and tx.dialect == "postgres":
+        tx.execute(_INDEX_NOW)
     ids = [row_id for source, (row_id, _) in _held(tx, changed).items()]
     present = add_words(tx, (text for source in changed for text in (made[source].title, made[source].content)))
     remove_words(tx, lost - present)

@@ -208,6 +208,7 @@ def continue_numbers(source: Database, target: Database) -> None:
                 "SELECT setval(CAST(pg_get_serial_sequence(:name, 'id') AS regclass), :last)",
                 {"name": table.name, "last": last},
             )
+    target.read("SELECT gin_clean_pending_list('idx_documents_search')")
     target.read("ANALYZE")
 
 

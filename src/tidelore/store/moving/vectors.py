@@ -1,4 +1,4 @@
-"""Gives the vectors of a moved database the form that the target searches: rows with pgvector, blocks without.
+"""Gives the vectors of a moved database the form that the target searches: blocks, or rows if it has them.
 
 Blocks are copied as they are, so vectors that came from blocks go back into blocks unchanged. Two forms of a vector are
 compared by the bytes it has, or would have, in a block. Imported only if one of the databases keeps vectors in rows.
@@ -18,7 +18,8 @@ from tidelore.store.database.port import Database, Row, Transaction
 from tidelore.store.moving.copying import Claim, Comparison, claimed
 from tidelore.store.moving.tables import RowHash, Table, TableState, read_rows, tables
 from tidelore.store.reading.vector_blocks import VectorEntry, put, quantised
-from tidelore.store.reading.vector_rows import as_text, in_rows
+from tidelore.store.reading.vector_models import in_rows
+from tidelore.store.reading.vector_rows import as_text
 
 _BATCH = 256
 _MISSING = (

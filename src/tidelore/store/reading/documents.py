@@ -67,6 +67,8 @@ class ThreadSource(Struct, frozen=True):
 
 def read_parents(database: Database, source_type: str, ids: Sequence[int]) -> dict[int, ParentSource]:
     """Return those of these parents that are not deleted."""
+    if not ids:
+        return {}
     family = FAMILIES[source_type]
     wanted = {"ids": database.integers(ids)}
     rows = database.read(
@@ -96,6 +98,8 @@ def read_parents(database: Database, source_type: str, ids: Sequence[int]) -> di
 
 def read_threads(database: Database, ids: Sequence[int]) -> dict[int, ThreadSource]:
     """Return those of these discussions that exist, have a live parent, and contain a user note with a text."""
+    if not ids:
+        return {}
     wanted = {"ids": database.integers(ids)}
     rows = database.read(
         f"SELECT id, issue_id, merge_request_id FROM discussions WHERE id {database.among('ids')}", wanted
@@ -103,8 +107,11 @@ def read_threads(database: Database, ids: Sequence[int]) -> dict[int, ThreadSour
     homes = {
         row_id: ("issue", issue) if issue is not None else ("merge_request", request) for row_id, issue, request in rows
     }
+    # Each parent once: many discussions of a batch belong to one.
     parents = {
-        source_type: read_parents(database, source_type, [key for kind, key in homes.values() if kind == source_type])
+        source_type: read_parents(
+            database, source_type, sorted({key for kind, key in homes.values() if kind == source_type})
+        )
         for source_type in FAMILIES
     }
     notes = _grouped_notes(

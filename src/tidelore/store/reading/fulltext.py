@@ -8,7 +8,7 @@ tsvector with GIN: `ts_rank` ignores how rare a word is, so each term's rank is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from math import log
+from math import log, prod
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from msgspec import Struct
@@ -17,7 +17,15 @@ from msgspec.structs import replace
 from tidelore.core.patterns import late_pattern
 from tidelore.core.words import is_unspaced, pairs_of, phrase_places, split_scripts
 from tidelore.store.database.port import Database, Row
-from tidelore.store.reading.vocabulary import common_shares, count_matches, id_span, matches
+from tidelore.store.reading.vocabulary import (
+    CommonWord,
+    WordQueries,
+    about_all,
+    common_words,
+    count_matches,
+    id_span,
+    matches,
+)
 
 if TYPE_CHECKING:
     from tidelore.store.database.sqlite import SqliteDatabase
@@ -459,20 +467,16 @@ def _string(text: str) -> str:
 
 # participants, content, labels, title: in the proportions of the SQLite weights.
 _WEIGHTS = "'{0.5, 0.25, 1.0, 1.0}'::float4[]"
-_BY_LENGTH = 1
+_RANK = f"ts_rank({_WEIGHTS}, d.search_vector, {{query}}, 1)"
+"""The rank of a document by one query, divided by the logarithm of its length."""
 _HEADLINE = f'StartSel="{OPENING}", StopSel="{CLOSING}", HighlightAll=true'
 _LEAST = 1e-6
 
 
-_COUNTED = 500
+_COUNTED = 200
 """Up to this many documents with a word are counted, which reads the page of each; more are estimated."""
 _MOST_TOGETHER = 10_000
 """How many documents with several words are counted: more than any gate has room for."""
-_ABOUT_ALL = (
-    "SELECT CASE WHEN reltuples > 0 AND relpages > 0 THEN reltuples / relpages * (pg_relation_size(oid) / 8192) END"
-    " FROM pg_class WHERE oid = to_regclass('documents')"
-)
-"""About how many documents there are, as the planner estimates it; null if the table was never analysed."""
 
 
 class PostgresFullText:
@@ -482,7 +486,7 @@ class PostgresFullText:
         self._database = database
 
     def count(self, term: Term, most: int) -> int:  # noqa: ARG002
-        bound = _Bound()
+        bound = WordQueries()
         # In the order of pages: if the first pages already contain so many, the others are assumed to be like them.
         ((found, last, pages),) = self._database.read(
             "SELECT COUNT(*), MAX((CAST(CAST(place AS TEXT) AS point))[0]), pg_relation_size('documents') / 8192 FROM"
@@ -494,14 +498,20 @@ class PostgresFullText:
 
     def counts(self, terms: Sequence[Term], most: int) -> list[int]:
         # Counting a common word reads all of its entries in the index, however few documents are asked for.
+        known = self._common(terms)
+        return [
+            known[place].documents if place in known and known[place].documents >= most else self.count(term, most)
+            for place, term in enumerate(terms, 1)
+        ]
+
+    def _common(self, terms: Sequence[Term]) -> dict[int, CommonWord]:
         words = ["" if term.is_phrase or is_unspaced(term.text) else term.text for term in terms]
-        shares = common_shares(self._database, words)
-        ((total,),) = self._database.read(_ABOUT_ALL) if shares else ((0,),)
-        about = [round(shares.get(place, 0.0) * (total or 0)) for place in range(1, len(terms) + 1)]
-        return [known if known >= most else self.count(term, most) for term, known in zip(terms, about, strict=True)]
+        return common_words(self._database, words)
 
     def has(self, term: Term) -> bool:
-        bound = _Bound()
+        if self._common([term]):
+            return True
+        bound = WordQueries()
         return bool(
             self._database.read(
                 f"SELECT 1 FROM documents d WHERE d.search_vector @@ ({bound.query(term)}) LIMIT 1", bound.params
@@ -509,7 +519,7 @@ class PostgresFullText:
         )
 
     def count_together(self, terms: Sequence[Term]) -> int:
-        bound = _Bound()
+        bound = WordQueries()
         rows = self._database.read(
             "SELECT COUNT(*) FROM (SELECT 1 FROM documents d"
             f" WHERE d.search_vector @@ ({bound.all_of(terms)}) LIMIT {_MOST_TOGETHER}) AS found",
@@ -517,12 +527,15 @@ class PostgresFullText:
         )
         return int(rows[0][0])
 
-    def share(self, wanted: DocumentFilter) -> FilterShare:  # noqa: ARG002
-        # The planner compares a filter with the words by itself.
-        return FilterShare()
+    def share(self, wanted: DocumentFilter) -> FilterShare:
+        terms = _words_of_filter(wanted)
+        known = self._common(terms) if terms else {}
+        total = about_all(self._database) if len(known) < len(terms) else None
+        rare = (self.count(term, 1) / total for place, term in enumerate(terms, 1) if total and place not in known)
+        return FilterShare(min(prod([*(word.share for word in known.values()), *rare]), 1.0))
 
     def rank(self, ask: Ask, wanted: DocumentFilter, limit: int) -> list[Scored]:
-        bound = _Bound()
+        bound = WordQueries()
         queries = [bound.query(term) for term in ask.terms]
         matched = " || ".join(queries)
         if ask.gate is not None:
@@ -530,9 +543,10 @@ class PostgresFullText:
             matched = f"({gate}) && ({matched})"
         if ask.excluded:
             matched = f"({matched}) && !!({bound.any_of(ask.excluded)})"
+        matched = _narrowed(matched, bound, wanted)
         score = " + ".join(
-            f"{rarity:.6f} * ts_rank({_WEIGHTS}, d.search_vector, {query}, {_BY_LENGTH})"
-            for query, rarity in zip(queries, self._rarities(ask), strict=True)
+            f"{rarity:.6f} * ({bound.rank(term, _RANK)})"
+            for term, rarity in zip(ask.terms, self._rarities(ask), strict=True)
         )
         where, params = self._conditions(wanted, ())
         rows = self._database.read(
@@ -543,8 +557,8 @@ class PostgresFullText:
         return [Scored(*row) for row in rows]
 
     def containing_all(self, ask: Ask, wanted: DocumentFilter, limit: int) -> list[int]:
-        bound = _Bound()
-        matched = bound.all_of(ask.terms)
+        bound = WordQueries()
+        matched = _narrowed(bound.all_of(ask.terms), bound, wanted)
         where, params = self._conditions(wanted, ask.excluded)
         rows = self._database.read(
             f"SELECT d.id FROM documents d WHERE d.search_vector @@ ({matched}){where} ORDER BY d.id DESC LIMIT :limit",
@@ -566,9 +580,12 @@ class PostgresFullText:
 
     def newest(self, excluded: Sequence[Term], wanted: DocumentFilter, limit: int) -> list[int]:
         where, params = self._conditions(wanted, excluded)
+        bound = WordQueries()
+        if words := _narrowed("", bound, wanted):
+            where += f" AND d.search_vector @@ ({words})"
         rows = self._database.read(
             f"SELECT d.id FROM documents d WHERE true{where} ORDER BY d.updated_at DESC, d.id DESC LIMIT :limit",
-            {**params, "limit": limit},
+            {**params, **bound.params, "limit": limit},
         )
         return [row_id for (row_id,) in rows]
 
@@ -583,7 +600,7 @@ class PostgresFullText:
     def marked(self, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, str]:
         if not terms:
             return {}
-        bound = _Bound()
+        bound = WordQueries()
         rows = self._database.read(
             f"SELECT d.id, ts_headline('english', d.content, {bound.any_of(terms)}, :headline) FROM documents d"
             f" WHERE d.id {self._database.among('ids')}",
@@ -595,7 +612,7 @@ class PostgresFullText:
         """Return the weight of each term; without counts all have the same."""
         if not ask.counts:
             return [1.0] * len(ask.terms)
-        ((total,),) = self._database.read(_ABOUT_ALL)
+        total = about_all(self._database)
         if total is None:
             ((total,),) = self._database.read("SELECT COUNT(*) FROM documents")
         total = max(int(total), *ask.counts)
@@ -603,46 +620,31 @@ class PostgresFullText:
 
     def _conditions(self, wanted: DocumentFilter, excluded: Sequence[Term]) -> tuple[str, dict[str, Any]]:
         found, params = conditions(self._database, wanted)
-        bound = _Bound()
+        bound = WordQueries()
         if excluded:
             found.append(f"NOT d.search_vector @@ ({bound.any_of(excluded)})")
         return "".join(f" AND {condition}" for condition in found), {**params, **bound.params}
 
 
-class _Bound:
-    """Terms as query parameters, each bound once."""
+def _words_of_filter(wanted: DocumentFilter) -> list[Term]:
+    """Return the labels and people of a filter that the word index can narrow."""
+    return [Term(text) for text in (*wanted.labels, wanted.author) if text and _is_indexed(text)]
 
-    def __init__(self) -> None:
-        self.params: dict[str, str] = {}
 
-    def query(self, term: Term) -> str:
-        """Return the tsquery of a term: stemmed for titles and contents, unstemmed for labels and names."""
-        if is_unspaced(term.text):
-            return f"({' && '.join(map(self._part, split_scripts(term.text)))})"
-        name = self._name(term.text)
-        make = "phraseto_tsquery" if term.is_phrase else "plainto_tsquery"
-        return f"({make}('english', without_accents(:{name})) || {make}('simple', without_accents(:{name})))"
+def _narrowed(matched: str, bound: WordQueries, wanted: DocumentFilter) -> str:
+    """Return a tsquery narrowed by the labels and people of a filter; the rows decide.
 
-    def _part(self, part: str) -> str:
-        """Return the tsquery of one part of an unspaced text: a word, a phrase of bigrams, or how a bigram begins."""
-        if not is_unspaced(part):
-            return self.query(Term(part))
-        if len(part) == 1:
-            begins = self._name(f"'{part}':*")
-            return f"to_tsquery('simple', :{begins})"
-        pairs = self._name(" ".join(pairs_of(part)))
-        return f"phraseto_tsquery('simple', :{pairs})"
+    The author of a document is one of its participants.
+    """
+    parts = [f"({matched})"] if matched else []
+    parts += [bound.label(label) for label in wanted.labels if _is_indexed(label)]
+    parts += [bound.person(wanted.author)] if wanted.author and _is_indexed(wanted.author) else []
+    return " && ".join(parts)
 
-    def _name(self, text: str) -> str:
-        name = next((name for name, bound in self.params.items() if bound == text), f"term_{len(self.params)}")
-        self.params[name] = text
-        return name
 
-    def any_of(self, terms: Iterable[Term]) -> str:
-        return " || ".join(self.query(term) for term in terms)
-
-    def all_of(self, terms: Iterable[Term]) -> str:
-        return " && ".join(self.query(term) for term in terms)
+def _is_indexed(text: str) -> bool:
+    # PostgreSQL indexes no word of what looks like a tag or an entity of HTML.
+    return bool(_INDEXED_WORD.search(text)) and not set(text) & set("<>&")
 
 
 def full_text(database: Database) -> FullText:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from tidelore.store.database.port import Database, Transaction
+from tidelore.store.database.port import Database, Params, Row, Transaction
 
 _FIND = (
     "SELECT id, name, version, dimension, chunking FROM embedding_models"
@@ -136,13 +136,12 @@ def count_places(database: Database, model_id: int) -> int:
 
 
 def read_signs(database: Database, model_id: int) -> SignTable:
-    """Return the signs of all vectors of a model (SQLite)."""
+    """Return the signs of all vectors of a model."""
     own = {"model": model_id}
     holes = database.read("SELECT block, slot FROM embedding_holes WHERE model_id = :model", own)
     documents, signs = bytearray(), bytearray()
     sql = "SELECT documents, signs FROM embedding_blocks WHERE model_id = :model ORDER BY block"
-    # A few rows at a time, so that the same memory holds them: a new process has to be given each page of it.
-    for rows in database.rows(sql, own, _ROWS_AT_ONCE):
+    for rows in _batches(database, sql, own):
         for own_documents, own_signs in rows:
             documents += own_documents
             signs += own_signs
@@ -150,12 +149,29 @@ def read_signs(database: Database, model_id: int) -> SignTable:
 
 
 def read_numbers(database: Database, model_id: int, blocks: Iterable[int]) -> Iterator[tuple[int, NumberBlock]]:
-    """Yield the numbers of some blocks (SQLite)."""
+    """Yield the numbers of some blocks."""
     sql = (
         "SELECT block, positions, scales, vectors FROM embedding_blocks"
         f" WHERE model_id = :model AND block {database.among('blocks')}"
     )
     own = {"model": model_id, "blocks": database.integers(blocks)}
-    for rows in database.rows(sql, own, _ROWS_AT_ONCE):
+    for rows in _batches(database, sql, own):
         for number, *parts in rows:
             yield number, NumberBlock(*parts)
+
+
+def _batches(database: Database, sql: str, params: Params) -> Iterator[list[Row]]:
+    if database.dialect == "sqlite":
+        # A few rows at a time, so that the same memory holds them: a new process has to be given each page of it.
+        return database.rows(sql, params, _ROWS_AT_ONCE)
+    return iter([database.read(sql, params)])
+
+
+def in_rows(database: Database) -> bool:
+    """Return whether vectors are stored in the rows of `embeddings`, as in a database from before migration 3."""
+    return database.dialect == "postgres" and bool(
+        database.read(
+            "SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass(quote_ident(current_schema()) || '.embeddings')"
+            " AND attname = 'vector' AND NOT attisdropped"
+        )
+    )

@@ -1,8 +1,8 @@
-"""Vectors in the rows of `embeddings`, on a server with pgvector: half precision, and a graph (HNSW) for many.
+"""Vectors in the rows of `embeddings`: half precision of pgvector, and a graph (HNSW) for many.
 
+Only databases that were filled before migration 3 have them; all others keep vectors in blocks (`vector_blocks.py`).
 Up to `GRAPH_FROM` vectors of a model are compared one by one, which is exact. Above that the stage that makes vectors
-builds an index of type HNSW for the model, without blocking writers; a search uses it as soon as it is complete. A
-server without pgvector, or with one that has no `halfvec`, keeps vectors in blocks instead (`vector_blocks.py`).
+builds an index of type HNSW for the model, without blocking writers; a search uses it as soon as it is complete.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tidelore.core.errors import StorageFailed
 from tidelore.store.database.port import Database, Row
-from tidelore.store.reading.vector_models import VectorModel
+from tidelore.store.reading.vector_models import VectorModel, in_rows
 
 GRAPH_FROM = 50_000
 """The number of vectors of a model from which a graph is built."""
@@ -27,16 +27,6 @@ _GRAPHS = (
     " WHERE i.indrelid = to_regclass('embeddings') AND c.relname LIKE 'idx_embeddings_graph_%'"
 )
 _BUILDING = {"maintenance_work_mem": "256MB", "statement_timeout": "0"}
-
-
-def in_rows(database: Database) -> bool:
-    """Return whether vectors are stored in the rows of `embeddings`, as on a server with pgvector."""
-    return database.dialect == "postgres" and bool(
-        database.read(
-            "SELECT 1 FROM information_schema.columns WHERE table_schema = current_schema()"
-            " AND table_name = 'embeddings' AND column_name = 'vector'"
-        )
-    )
 
 
 def as_text(vector: NDArray[np.float32]) -> str:

@@ -1,9 +1,9 @@
 """Stores the vectors of documents, and checks that each is where its row says.
 
 Table `embeddings`. A document is due when the hash it was embedded under is not its current one, so neither a crash nor
-a concurrent change can miss one. With pgvector the vector is in the row, otherwise in a block; callers need not know
-which. The check reads a few dozen blocks at a time, each with its rows and holes in one query, so that a concurrent
-writer causes no false finding.
+a concurrent change can miss one. The vector is in a block, or in the row if the database is older; callers need not
+know which. The check reads a few dozen blocks at a time, each with its rows and holes in one query, so that a
+concurrent writer causes no false finding.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from tidelore.core.errors import UserError
 from tidelore.store.database.port import Database, Lists, Row, Transaction
 from tidelore.store.reading.vector_blocks import BLOCK, VectorEntry, put, sign_bytes
-from tidelore.store.reading.vector_models import VectorModel
-from tidelore.store.reading.vector_rows import as_text, in_rows
+from tidelore.store.reading.vector_models import VectorModel, in_rows
+from tidelore.store.reading.vector_rows import as_text
 
 _INSERT = (
     "INSERT INTO embeddings (model_id, document_id, position, content_hash, chunk_hash, {place})"
