@@ -22,10 +22,10 @@ from typing import Literal
 import psycopg
 import pytest
 from tests.databases.postgres_server import PostgresServer, running_server
-from tests.situations.service.station import LAB, REPOS, Program, Station, end, free_port, wait_until
+from tests.situations.service.station import LAB, OWNER, REPOS, Program, Station, end, free_port, wait_until
 from tests.situations.service.test_hooks import SECRET, SIGNING
-from tests.situations.service.test_postgres import OWNER, assert_sound, follow, has_arrived, live, log_of
-from tests.situations.service.test_sources import catch_up
+from tests.situations.service.test_postgres import assert_sound, has_arrived, live, log_of
+from tests.situations.service.test_sources import catch_up, follow
 from tests.support.fork_server import CLOCK, OFFSET
 
 from tidelore.core.clock import SystemClock, parse_instant
@@ -90,7 +90,7 @@ class Chaos:
         now = time.monotonic()
         for until, worker in list(self.frozen):
             if all_of_them or until <= now:
-                self.effects["frozen"] += worker.is_stopped() and worker.poll() is None
+                self.effects["frozen"] += worker.poll() is None and is_stopped(worker.pid)
                 self.frozen.remove((until, worker))
                 with suppress(ProcessLookupError):
                     worker.send_signal(signal.SIGCONT)
@@ -323,6 +323,11 @@ def assert_everything_happened(chaos: Chaos) -> None:
     assert answered[202], answered
     assert not set(answered) - {202, 0, 503}, answered
     assert chaos.post.rows("SELECT COUNT(*) FROM hook_deliveries")[0][0], "webhooks were received"
+
+
+def is_stopped(pid: int) -> bool:
+    """Return whether a signal has stopped a process."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 def is_wrong(text: str) -> bool:
