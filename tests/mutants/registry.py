@@ -108,6 +108,7 @@ PROMISES = (
             "tests/situations/service/test_workers.py::test_the_scope_of_a_killed_worker_is_taken_over",
             "tests/situations/service/test_workers.py::test_workers_that_come_and_go_answer_each_command_once_and_keep_the_copy_true",
             f"{guarding.TURNS}::test_a_scope_that_another_worker_runs_is_left_to_it",
+            "tests/situations/service/test_workers.py::test_a_worker_whose_clock_is_moved_neither_takes_leases_nor_postpones_scopes",
         ),
     ),
     Promise("ledger transitions"),

@@ -283,7 +283,7 @@ def _move_clock(path: str) -> None:
     true_ns = time.time_ns
 
     def moved_ns() -> int:
-        return true_ns() + OFFSET.unpack(memory[: OFFSET.size])[0] * 1_000_000_000
+        return true_ns() + int(OFFSET.unpack(memory[: OFFSET.size])[0]) * 1_000_000_000
 
     time.time_ns = moved_ns
     time.time = lambda: moved_ns() / 1e9

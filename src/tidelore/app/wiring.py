@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tidelore.http.grants import GrantBook
     from tidelore.http.limits import RequestAllowance
     from tidelore.http.response import RequestMetric
-    from tidelore.http.transport import Transport
+    from tidelore.http.transport import KeptTransports, Transport
     from tidelore.sources.ports import ProjectSource, Wiring
     from tidelore.store.database.kept import KeptConnections
     from tidelore.store.work.session import Workshop
@@ -89,6 +89,7 @@ class App(Struct, frozen=True):
     `allowance`: limits the requests of a run to all sources together.
     `grants`: the rate limits that this process shares with others.
     `kept`: connections that were closed and are used again, for a program that opens the database often.
+    `transports`: the same for connections to hosts; not for what sends replies, whose connections are new.
     """
 
     config: Config
@@ -105,6 +106,7 @@ class App(Struct, frozen=True):
     allowance: RequestAllowance | None = None
     grants: GrantBook | None = None
     kept: KeptConnections | None = None
+    transports: KeptTransports | None = None
 
     @property
     def address(self) -> str:
@@ -166,7 +168,7 @@ class App(Struct, frozen=True):
 
         patience = self.patience_seconds if patience_seconds is None else min(patience_seconds, self.patience_seconds)
         pauses = StoredPauses(self.open_store, self.clock)
-        shared = (self.allowance, self.grants)
+        shared = (self.allowance, self.grants, self.transports)
         return Wiring(self.config, self.clock, self.environ, on_request, self.transport, patience, pauses, *shared)
 
 

@@ -102,6 +102,8 @@ Reach = Literal["any", "public", "public_or_local"]
 # An error page is read only as far as needed to explain the error.
 _ERROR_BODY_BYTES = 64 * 1024
 _KEEPALIVE_SECONDS = 30.0
+_KEPT_CONNECTIONS = 1000
+"""The most connections of a kept transport: more than its clients use together, so that none waits for another."""
 
 
 class WireFailure(Exception):
@@ -174,6 +176,30 @@ def open_transport(
         key="http.proxy",
         fix='write it like "http://proxy.example.com:3128"',
     )
+
+
+class KeptTransports:
+    """The transports of a program that opens the same hosts again and again, each with its connections.
+
+    A new one reads the trusted authorities again, which takes longer than a quiet project, and connects anew. Clients
+    limit their requests themselves; several may use one transport at the same time, in one event loop.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str, str], Transport] = {}
+
+    def of(self, base_url: str, *, ca_file: str = "", proxy: str = "") -> Transport:
+        """Return the transport of an origin."""
+        key = (base_url, ca_file, proxy)
+        if key not in self._kept:
+            self._kept[key] = open_transport(base_url, connections=_KEPT_CONNECTIONS, ca_file=ca_file, proxy=proxy)
+        return self._kept[key]
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        kept, self._kept = self._kept, {}
+        for transport in kept.values():
+            await transport.aclose()
 
 
 class Wire:

@@ -29,7 +29,7 @@ from tidelore.engine.ports import Lister, Pages, Parent
 from tidelore.http.grants import GrantBook, Grants
 from tidelore.http.limits import RequestAllowance
 from tidelore.http.response import RequestMetric, Response
-from tidelore.http.transport import Transport
+from tidelore.http.transport import KeptTransports, Transport
 
 if TYPE_CHECKING:
     from tidelore.http.client import HttpClient
@@ -298,6 +298,7 @@ class Wiring(Struct, frozen=True):
     pauses: PauseBook | None = None
     allowance: RequestAllowance | None = None
     grants: GrantBook | None = None
+    transports: KeptTransports | None = None
 
     def grants_of(self, source: str, token: str | None) -> Grants | None:
         """Return the part of a shared rate limit that this process may use, or None if it is not shared."""
@@ -321,6 +322,9 @@ class Wiring(Struct, frozen=True):
         from tidelore.http.client import HttpClient
 
         http, sync = self.config.http, self.config.sync
+        transport = self.transport
+        if transport is None and self.transports is not None:
+            transport = self.transports.of(base_url, ca_file=http.ca_file, proxy=http.proxy)
         return HttpClient(
             base_url,
             token=token,
@@ -341,5 +345,5 @@ class Wiring(Struct, frozen=True):
             name=name,
             clock=self.clock,
             on_request=self.on_request,
-            transport=self.transport,
+            transport=transport,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+from typing import Any
 
 import pytest
 from tests.databases.postgres_server import PostgresServer
@@ -17,6 +18,8 @@ from tidelore.app.workers import scopes
 from tidelore.app.workers.running import WorkRequest, work
 from tidelore.core.clock import SystemClock
 from tidelore.documents import generation
+from tidelore.http import transport
+from tidelore.http.connections import ConnectionStack
 from tidelore.service.control import Control
 
 PROJECTS = tuple(f"harbor/quay-{number}" for number in range(6))
@@ -108,6 +111,30 @@ def test_documents_are_made_a_batch_at_a_time_until_none_is_left(
     assert forges.rows("SELECT COUNT(*) FROM dirty_sources") == [(0,)]
     vectors = "SELECT COUNT(DISTINCT document_id) FROM embeddings"
     assert forges.rows(vectors) == [(items,)], "the rest of a batch is not left to the next interval"
+
+
+def test_the_projects_of_a_worker_share_the_connections_to_their_host(
+    forges: Station, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    closed: list[object] = []
+    open_one, close_all = transport.open_transport, ConnectionStack.aclose
+
+    def counted(base_url: str, **options: Any) -> transport.Transport:
+        opened.append(base_url)
+        return open_one(base_url, **options)
+
+    async def noted(stack: ConnectionStack) -> None:
+        closed.append(stack)
+        await close_all(stack)
+
+    monkeypatch.setattr(transport, "open_transport", counted)
+    monkeypatch.setattr(ConnectionStack, "aclose", noted)
+    report = asyncio.run(work(forges.app(), WorkRequest(concurrency=3, once=True), Control()))
+    assert report.error is None
+    assert forges.rows("SELECT COUNT(*) FROM issues") == [(5 + 2 * len(PROJECTS),)]
+    assert opened == [forges.url]
+    assert len(closed) == 1, "with the worker"
 
 
 def test_a_worker_syncs_a_project_that_is_added_to_its_configuration(forges: Station) -> None:

@@ -167,6 +167,8 @@ class WorkQueue:
             try:
                 async with self._app.open_async():
                     await self._run_until(concurrency, stopping, woken)
+                    # A job that was being fetched when this worker stopped belongs to no worker now.
+                    await self._retry_stalled()
             except (ConnectorException, OSError) as error:
                 _LOG.warning("the queue cannot be reached: %s", error, extra={"event": "queue_lost"})
             if not stopping():

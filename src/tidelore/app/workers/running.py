@@ -94,12 +94,14 @@ class Worker:
     def __init__(self, app: App, database: Database, control: Control) -> None:
         from tidelore.app.workers.queue import WorkQueue
         from tidelore.http.grants import GrantBook
+        from tidelore.http.transport import KeptTransports
         from tidelore.service.turns import ScopeTurns
         from tidelore.store.database.kept import KeptConnections
         from tidelore.store.work.rate_budgets import RateBudgetTable
 
         self._budgets = app.open_store()
         self._kept = KeptConnections(app.clock)
+        self._transports = KeptTransports()
         grants = GrantBook(RateBudgetTable(self._budgets, app.clock), app.clock)
         self._app = replace(app, grants=grants, insists=True, kept=self._kept)
         self._database = database
@@ -179,8 +181,9 @@ class Worker:
             self._port = HookPort(self._app, self._wake_announced, insists=bool(request.hooks))
             self._port.open()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close the connection of shared rate limits, and those that are kept."""
+        await self._transports.aclose()
         self._budgets.close()
         self._kept.close()
 
@@ -190,7 +193,7 @@ class Worker:
         from tidelore.app.workers.scopes import build_scopes
 
         self._refreshed = self._app.clock.monotonic()
-        fresh = build_scopes(self._app, self._database)
+        fresh = build_scopes(self._app, self._database, self._transports)
         # A known scope keeps its job, which remembers what it has read.
         self._scopes = {name: self._scopes.get(name) or job for name, job in fresh.items()}
         specs = {name: job.spec for name, job in self._scopes.items()}
@@ -300,7 +303,7 @@ async def work(app: App, request: WorkRequest, control: Control, settings: Setti
                 _LOG.info("worker started", extra={"event": "worker_started", "concurrency": request.concurrency})
                 await worker.run(request)
         finally:
-            worker.close()
+            await worker.close()
         turns = worker.turns
         _LOG.info("worker stopped", extra={"event": "worker_stopped", "ended": turns.ended})
         seconds = round(app.clock.monotonic() - began, 3)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from tidelore.app.wiring import App
     from tidelore.core.config import Config, ForgeHost, Host
+    from tidelore.http.transport import KeptTransports
     from tidelore.sources.ports import ProjectSource
     from tidelore.store.database.port import Database
     from tidelore.store.work.hooks import Announced
@@ -81,10 +82,15 @@ class _ProjectSyncing(Syncing):
         return replace(result, wakes=(*result.wakes, DOCUMENTS)) if waiting else result
 
 
-def build_scopes(app: App, database: Database) -> dict[str, Job]:
-    """Return all scopes of a configuration, by name."""
+def build_scopes(app: App, database: Database, transports: KeptTransports | None = None) -> dict[str, Job]:
+    """Return all scopes of a configuration, by name; those of projects use `transports`."""
     app = replace(app, insists=True)
-    jobs = [*_project_jobs(app, database), *_group_jobs(app), *feedback_jobs(app), *copy_jobs(app, BATCH)]
+    jobs = [
+        *_project_jobs(replace(app, transports=transports), database),
+        *_group_jobs(app),
+        *feedback_jobs(app),
+        *copy_jobs(app, BATCH),
+    ]
     jobs += [*_hook_jobs(app), *account_jobs(app, database, MOST_ACCOUNTS)]
     # Scopes exclude each other by their leases, not by taking turns in one process.
     return {job.spec.name: replace(job, spec=replace(job.spec, turn=None, batch=None)) for job in jobs}

@@ -543,7 +543,7 @@ class PostgresFullText:
             matched = f"({gate}) && ({matched})"
         if ask.excluded:
             matched = f"({matched}) && !!({bound.any_of(ask.excluded)})"
-        matched = _narrowed(matched, bound, wanted)
+        matched = _narrowed_query(matched, bound, wanted)
         score = " + ".join(
             f"{rarity:.6f} * ({bound.rank(term, _RANK)})"
             for term, rarity in zip(ask.terms, self._rarities(ask), strict=True)
@@ -558,7 +558,7 @@ class PostgresFullText:
 
     def containing_all(self, ask: Ask, wanted: DocumentFilter, limit: int) -> list[int]:
         bound = WordQueries()
-        matched = _narrowed(bound.all_of(ask.terms), bound, wanted)
+        matched = _narrowed_query(bound.all_of(ask.terms), bound, wanted)
         where, params = self._conditions(wanted, ask.excluded)
         rows = self._database.read(
             f"SELECT d.id FROM documents d WHERE d.search_vector @@ ({matched}){where} ORDER BY d.id DESC LIMIT :limit",
@@ -581,7 +581,7 @@ class PostgresFullText:
     def newest(self, excluded: Sequence[Term], wanted: DocumentFilter, limit: int) -> list[int]:
         where, params = self._conditions(wanted, excluded)
         bound = WordQueries()
-        if words := _narrowed("", bound, wanted):
+        if words := _narrowed_query("", bound, wanted):
             where += f" AND d.search_vector @@ ({words})"
         rows = self._database.read(
             f"SELECT d.id FROM documents d WHERE true{where} ORDER BY d.updated_at DESC, d.id DESC LIMIT :limit",
@@ -631,7 +631,7 @@ def _words_of_filter(wanted: DocumentFilter) -> list[Term]:
     return [Term(text) for text in (*wanted.labels, wanted.author) if text and _is_indexed(text)]
 
 
-def _narrowed(matched: str, bound: WordQueries, wanted: DocumentFilter) -> str:
+def _narrowed_query(matched: str, bound: WordQueries, wanted: DocumentFilter) -> str:
     """Return a tsquery narrowed by the labels and people of a filter; the rows decide.
 
     The author of a document is one of its participants.

@@ -21,7 +21,6 @@ CREATE TABLE projects (
     UNIQUE (source, remote_id)
 ) STRICT;
 CREATE INDEX idx_projects_path ON projects (path);
-CREATE INDEX idx_projects_configured ON projects (configured);
 
 -- Who has access to a project, where the forge does not say it with each comment.
 CREATE TABLE project_members (
