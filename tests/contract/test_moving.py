@@ -76,6 +76,10 @@ OTHER_ROWS = (
     "mr_assignees (merge_request_id, username) VALUES (1, 'mira')",
     "mr_reviewers (merge_request_id, username) VALUES (1, 'mira')",
     "mr_closes_issues (merge_request_id, issue_key, content_hash) VALUES (1, 'k', x'00ff')",
+    (
+        "timeline_events (event_key, project_id, issue_id, action, created_at, content_hash) VALUES"
+        " ('7', 1, 1, 'assigned', 1, x'00ff')"
+    ),
 )
 """Rows of the tables that nothing else here fills."""
 IN_ROWS = "ALTER TABLE embeddings ADD COLUMN vector halfvec"

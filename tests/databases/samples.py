@@ -29,7 +29,7 @@ TABLES = (
     "projects", "cursors", "gaps", "leases", "sync_runs", "quarantine", "raw_payloads", "labels", "issues",
     "issue_labels", "issue_assignees", "merge_requests", "mr_labels", "mr_assignees", "mr_reviewers",
     "discussions", "notes", "resource_state_events", "resource_label_events", "resource_milestone_events",
-    "mr_closes_issues", "mr_file_changes", "topics", "topic_comments", "dirty_sources", "documents", "document_words",
+    "timeline_events", "mr_closes_issues", "mr_file_changes", "topics", "topic_comments", "dirty_sources", "documents", "document_words",
     "embedding_models", "embeddings", "embedding_blocks", "embedding_holes",
     "tracked_prs", "tracked_pr_history", "feedback_events", "action_tokens", "outbox",
     "operator_commands", "issue_comment_cursors", "issue_followups", "metric_counters", "poll_costs",

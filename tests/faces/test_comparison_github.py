@@ -31,6 +31,7 @@ FALSIFIED = {
     "github_topics": ("UPDATE topics SET upvotes = upvotes + 1 WHERE id = 1",),
     "github_topic_comments": ("UPDATE topic_comments SET body = 'other' WHERE id = 1",),
     "github_state_events": ("UPDATE resource_state_events SET state = 'other' WHERE id = 1",),
+    "github_timeline_events": ("UPDATE timeline_events SET action = 'other' WHERE id = 1",),
 }
 LOST = {
     "github_comments": "DELETE FROM notes WHERE id = (SELECT MAX(id) FROM notes WHERE kind = 'issue_comment')",

@@ -129,6 +129,7 @@ COMPARED = [
     "github_topics",
     "github_topic_comments",
     "github_state_events",
+    "github_timeline_events",
     "posts",
 ]
 
@@ -290,7 +291,7 @@ def test_the_bash_script_can_be_evaluated(desk: Desk) -> None:
     [
         ("lore co", {"count", "completions", "console", "context", "coverage"}),
         ("lore cursors re", {"reset"}),
-        ("lore in", {"init", "ingest"}),
+        ("lore in", {"init", "init-db", "ingest"}),
     ],
 )
 def test_shell_completion_returns_matching_candidates(home: Path, words: str, offered: set[str]) -> None:
