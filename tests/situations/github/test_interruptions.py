@@ -118,7 +118,8 @@ def test_a_slice_that_ends_within_or_after_any_list_is_continued_by_the_next(bot
     BetweenTwoLists(both, path, lambda: both.world.advance(1000))
     report = both.run(seconds=60)
     assert report is not None
-    assert report.unfinished
+    # After the last list only children are left, and they have their own share of the slice.
+    assert bool(report.unfinished) == (path != f"/{LISTS[-1]}")
     report = both.run(seconds=600)
     assert report is not None
     assert not report.unfinished
