@@ -20,6 +20,7 @@ from tidelore.core.model import (
     Position,
     Rejected,
     StateEventRecord,
+    TimelineEventRecord,
     Version,
 )
 from tidelore.core.process import ProcessIdentity
@@ -70,7 +71,9 @@ def speak(database: Database, clock: ManualClock) -> None:
     first = post(MIRA, "a", links=(link("https://a.test/1"),))
     answer = post(NOOR, "b", kind="reply", reply_parent=first.record.uri, reply_root=first.record.uri)
     again = post(NOOR, "r", subject_uri=first.record.uri, text="")
-    share(database, answer, first, again, now_ms=clock.now_ms())
+    # The first row is a post without links.
+    share(database, answer, now_ms=clock.now_ms())
+    share(database, first, again, now_ms=clock.now_ms())
     with database.transaction() as tx:
         note_polled(tx, mira.id, Polled(1, CREATED, 900, clock.now_ms()), clock.now_ms())
 
@@ -93,12 +96,17 @@ def converse(database: Database, clock: ManualClock, project: ProjectRow, kind: 
         child_writer.replace([ChildReading(parent, Children(items, (), 1, None), True)])
 
 
-NAMED_EVENTS = {LabelEventRecord: "label", MilestoneEventRecord: "milestone"}
+NAMED_EVENTS = {LabelEventRecord: "label", MilestoneEventRecord: "milestone", TimelineEventRecord: "timeline"}
 
 
 def event(family: Any, unique: int) -> Item[Any]:
-    extra = {LabelEventRecord: ("add", "bug"), MilestoneEventRecord: ("add", "Spring", 4)}
-    record = family(unique, "mira", *extra.get(family, ("closed", None, None)), CREATED)
+    extra = {
+        LabelEventRecord: ("add", "bug"),
+        MilestoneEventRecord: ("add", "Spring", 4),
+        TimelineEventRecord: ("assigned", "jo"),
+    }
+    key = str(unique) if family is TimelineEventRecord else unique
+    record = family(key, "mira", *extra.get(family, ("closed", None, None)), CREATED)
     return child(f"{NAMED_EVENTS.get(family, 'state')}:{unique}", record)
 
 
