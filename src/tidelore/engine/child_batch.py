@@ -17,7 +17,7 @@ from tidelore.engine.whole import CHUNK_BYTES, ChildReading
 
 C = TypeVar("C")
 
-MOST_TOGETHER = 50
+MOST_TOGETHER = 25
 """How many parents one transaction may store."""
 TOGETHER_SECONDS = 0.02
 """How long the first parent that is ready waits for others."""
