@@ -78,7 +78,7 @@ def filled(desk: Desk) -> Desk:
                 "  MR Notes: 2 (excluding 1 system notes)\nDiffNotes: 1 (with file position metadata)\n"
             ),
         ),
-        (["events", "--type", "mr"], "MR Events: 1\n  state:     1\n  label:     0\n  milestone: 0\n"),
+        (["events", "--type", "mr"], "MR Events: 1\n  state:     1\n  label:     0\n  milestone: 0\n  timeline:  0\n"),
         (["files"], "Changed Files: 2\n"),
     ],
 )

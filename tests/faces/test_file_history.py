@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,18 @@ def test_file_history_answers_with_the_documented_fields(filled: Desk) -> None:
     assert data["renames"][0]["reference"] == data["items"][1]["reference"] == "port/harbour!2"
     assert data["discussions"][0]["body"] == "Should we use\n\na separate key?"
     assert (data["discussions"][0]["line"], data["discussions"][1]["line"]) == (45, None)
+
+
+def test_pull_requests_have_their_own_sign_and_a_thread_without_a_known_state_is_not_open(filled: Desk) -> None:
+    with closing(open_database(str(filled.db))) as database, database.transaction() as tx:
+        tx.execute("UPDATE merge_requests SET references_full = 'port/harbour#' || iid")
+        tx.execute("UPDATE discussions SET resolvable = 1, resolved = NULL")
+    data = filled.robot("file-history", "login.ts", "--discussions").data
+    references = [entry["reference"] for entry in (*data["items"], *data["renames"], *data["discussions"])]
+    assert all(reference.startswith("port/harbour#") for reference in references), references
+    assert data["discussions"][0]["resolved"] is None
+    lines = filled.terminal("file-history", "login.ts", "--discussions").out.splitlines()
+    assert [line.split()[0] for line in lines if "unknown" in line] == ["#3", "#1"]
 
 
 def test_the_fields_option_selects_fields_and_json_equals_robot(filled: Desk) -> None:

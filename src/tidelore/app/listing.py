@@ -278,7 +278,7 @@ class FileDiscussion(Struct, frozen=True, kw_only=True):
     path: Annotated[str, means("the file's path there")]
     line: Annotated[int | None, means("the line after the change, or before it, or null")]
     resolvable: Annotated[bool, means("whether the discussion can be resolved")]
-    resolved: Annotated[bool, means("whether it is")]
+    resolved: Annotated[bool | None, means("whether it is, or null if that is unknown")]
     notes: Annotated[int, means("number of user notes")]
 
 
@@ -317,33 +317,37 @@ def file_history(app: App, request: FileRequest) -> FileStory:
         question = copy_fields(FileQuestion, request, default=app.config.default_project)
         history = read_file_history(database, question)
     project = history.file.project
+    numbered = project + sign_of("mr", next((entry.reference for entry in history.entries), None))
     return FileStory(
         path=history.file.path,
         project=project,
         names=history.lineage.names,
         names_cut=history.lineage.cut,
         lineage=describe_lineage(history.lineage),
-        renames=[_rename(rename, project) for rename in history.lineage.renames],
-        items=[_change(entry, project) for entry in history.entries],
+        renames=[_rename(rename, numbered) for rename in history.lineage.renames],
+        items=[_change(entry, numbered) for entry in history.entries],
         total=history.total,
-        discussions=[_discussion(thread, project) for thread in history.threads],
+        discussions=[_discussion(thread, numbered) for thread in history.threads],
         discussions_total=history.threads_total,
     )
 
 
-def _rename(rename: Rename, project: str) -> FileRename:
-    reference = f"{project}!{rename.iid}"
+def _rename(rename: Rename, numbered: str) -> FileRename:
+    reference = f"{numbered}{rename.iid}"
     return FileRename(rename.old_path, rename.new_path, reference, rename.state, instant(rename.at))
 
 
-def _change(entry: HistoryEntry, project: str) -> FileChange:
+def _change(entry: HistoryEntry, numbered: str) -> FileChange:
     edits = [FileEdit(touch.kind, touch.old_path, touch.new_path) for touch in entry.touches]
-    return copy_fields(FileChange, entry, reference=entry.reference or f"{project}!{entry.iid}", changes=edits)
+    return copy_fields(FileChange, entry, reference=entry.reference or f"{numbered}{entry.iid}", changes=edits)
 
 
-def _discussion(thread: FileThread, project: str) -> FileDiscussion:
-    flags = {"resolvable": bool(thread.resolvable), "resolved": bool(thread.resolved)}
-    return copy_fields(FileDiscussion, thread, reference=f"{project}!{thread.iid}", **flags)
+def _discussion(thread: FileThread, numbered: str) -> FileDiscussion:
+    flags = {
+        "resolvable": bool(thread.resolvable),
+        "resolved": None if thread.resolved is None else bool(thread.resolved),
+    }
+    return copy_fields(FileDiscussion, thread, reference=f"{numbered}{thread.iid}", **flags)
 
 
 class LinkSharer(Struct, frozen=True):

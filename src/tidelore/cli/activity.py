@@ -11,6 +11,7 @@ import click
 
 from tidelore.app.listing import (
     FileChange,
+    FileDiscussion,
     FileRequest,
     FileStory,
     SharedLink,
@@ -48,6 +49,12 @@ def file_history_command(invocation: Invocation, /, **wanted: Any) -> Output:
     return Output(data, () if invocation.choices.robot else _story_lines(story, discussions=request.discussions))
 
 
+def _thread_state(one: FileDiscussion) -> str:
+    if not one.resolvable:
+        return "-"
+    return "unknown" if one.resolved is None else "resolved" if one.resolved else "open"
+
+
 def _story_lines(story: FileStory, *, discussions: bool) -> list[str]:
     lines = [one_line(f"{story.path} ({story.project})")]
     if len(story.names) > 1:
@@ -57,7 +64,7 @@ def _story_lines(story: FileStory, *, discussions: bool) -> list[str]:
     if story.items:
         lines += table_of(
             story.items,
-            Column("NUMBER", lambda one: f"!{one.iid}", colour="cyan"),
+            Column("NUMBER", lambda one: one.reference.removeprefix(story.project), colour="cyan"),
             Column("STATE", lambda one: one.state, state=True),
             Column("AUTHOR", lambda one: _name(one.author)),
             Column("UPDATED", lambda one: when(one.merged_at or one.updated_at)),
@@ -70,11 +77,11 @@ def _story_lines(story: FileStory, *, discussions: bool) -> list[str]:
     if discussions and story.discussions:
         lines += table_of(
             story.discussions,
-            Column("NUMBER", lambda one: f"!{one.reference.rpartition('!')[2]}", colour="cyan"),
+            Column("NUMBER", lambda one: one.reference.removeprefix(story.project), colour="cyan"),
             Column("PLACE", lambda one: one.path + ("" if one.line is None else f":{one.line}"), path=True),
             Column("AUTHOR", lambda one: _name(one.author)),
             Column("STARTED", lambda one: when(one.created_at)),
-            Column("STATE", lambda one: "resolved" if one.resolved else "open" if one.resolvable else "-", state=True),
+            Column("STATE", _thread_state, state=True),
             Column("FIRST NOTE", lambda one: one.body, shrinks=True),
             always_headings=True,
         )

@@ -125,6 +125,14 @@ def test_a_search_marks_the_match_and_a_live_search_gets_the_results_alone(clien
     assert "0 threads" in read(client.get("/search?q=zeppelin").text).text
 
 
+def test_a_thread_whose_state_is_unknown_is_not_shown_as_unresolved(app: App) -> None:
+    with app.store() as database, database.transaction() as tx:
+        tx.execute("UPDATE discussions SET resolved = NULL")
+    page = client_of(app).get(CHANGE).text
+    assert "state unknown" in page
+    assert ">unresolved<" not in page
+
+
 def test_filters_narrow_a_list_and_the_chips_lead_to_their_addresses(client: TestClient) -> None:
     page = read(client.get("/issues?state=closed").text)
     assert ("Issue 2" in page.text, "The crane stops" in page.text) == (True, False)

@@ -257,7 +257,7 @@ class FileThread(Struct, frozen=True):
     path: str
     line: int | None
     resolvable: int
-    resolved: int
+    resolved: int | None
     notes: int
 
 
