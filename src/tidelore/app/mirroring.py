@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 FEW_PROJECTS = 50
-"""Of up to so many configured projects only their own rows are read: a worker syncs one of very many at a time."""
+"""Up to this many configured projects, only their own rows are read: a worker syncs one of very many at a time."""
 REFRESH_WAIT_SECONDS = 10.0
 """How long the refresh of a topic waits for another process that is writing."""
 

@@ -291,7 +291,7 @@ class Governor:
     def _left(self, points: int) -> int | None:
         """Return how many requests the server still allows, those in flight deducted; None if that is unknown.
 
-        For a query it is the points that are left before the last one of its own: the reserve is not for it.
+        For a query, the points that are left when all but the last of its own points are spent.
         """
         remaining, reset_at, used = self._least, self.budget.reset_at, self._in_flight
         if points and self._queries.remaining is not None:

@@ -123,7 +123,7 @@ class GitHubClient:
     async def query(
         self, content: object, *, as_type: type[T], route: str, retry_overload: bool = True, points: int = 1
     ) -> tuple[T, Response]:
-        """Send a GraphQL query, which will probably cost so many points, and return its decoded response."""
+        """Send a GraphQL query, which will probably cost `points`, and return its decoded response."""
         return await self._asked(
             lambda headers: self._http.query(
                 self.graphql_address,

@@ -92,7 +92,7 @@ TOKENIZER = ("porter", ["unicode61", "remove_diacritics", "2"])
 SNAPSHOT_MARK = 0x4C6F7265
 """The `application_id` of a snapshot ("Lore"): a file for reading only (`store/database/snapshot.py`)."""
 KEPT_AFTER = 12
-"""After so many questions to the word index a connection is taken for one that is kept; a search asks two to five."""
+"""After this many questions to the word index, a connection counts as one that is kept; a search asks two to five."""
 MAPPED_BYTES = 1 << 30
 """How much of the file a connection that is kept for searches maps into memory. A search reads thousands of pages, and
 mapped ones are neither requested one by one nor copied. For a single search, mapping takes longer than it saves."""

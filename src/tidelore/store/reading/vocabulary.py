@@ -207,7 +207,7 @@ def count_matches(database: Database, expression: str, most: int) -> int:
 
 
 def matches(database: Database, expression: str, most: int) -> int:
-    """Return how many documents match an expression (SQLite), at most so many."""
+    """Return how many documents match an expression (SQLite), counting up to `most`."""
     rows = database.read(
         "SELECT COUNT(*) FROM (SELECT 1 FROM documents_fts WHERE documents_fts MATCH :expression LIMIT :most)",
         {"expression": expression, "most": most},
