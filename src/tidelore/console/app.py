@@ -95,7 +95,7 @@ REFRESH_SECONDS = 2.0
 PREPARE_SECONDS = 0.1
 """How long keys and the service have the event loop to themselves before a screen is prepared."""
 RARELY = 1_000
-"""Of so many younger collections one collects everything, instead of one of ten."""
+"""How many collections of young objects come before a full one; the default is ten."""
 QUIET_BEATS, BEATS_PER_COLLECTION = 3, 30
 """After how many refreshes without a key everything is collected, and after how many more again."""
 TURN_SECONDS = 0.001

@@ -55,7 +55,7 @@ class WorkRequest(Struct, frozen=True):
 
 
 class SettingsFile(Struct, frozen=True):
-    """Where the settings are, how they are loaded, and who is told of new ones."""
+    """Where the settings are, how they are loaded, and what is called with new ones."""
 
     path: str
     load: Callable[[], App]

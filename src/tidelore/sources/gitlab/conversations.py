@@ -181,7 +181,7 @@ class ConversationBatches:
         size = self._graphql.size(_route(home), FIRST_SIZE).outer
         batch = [iid, *islice((other for other in coming if other != iid), max(size, FEWEST) - 1)]
         task = self._newest[resource, remote_id] = asyncio.ensure_future(self._read(home, batch))
-        # If nothing waits for the answer any more, its error is no error of the run.
+        # An answer that is no longer needed must not fail the run.
         task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         for each in batch:
             del coming[each]

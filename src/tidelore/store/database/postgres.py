@@ -303,7 +303,7 @@ class PostgresDatabase:
         except (psycopg.IntegrityError, psycopg.DataError) as error:
             raise IntegrityError(f"database {self._place} refused a row: {_said(error)}") from error
         except psycopg.errors.ReadOnlySqlTransaction as error:
-            # The server is no longer the primary, or not yet again; a new connection may reach the one that is.
+            # The server lost its role as primary; a new connection may reach the new one.
             self._is_demoted = True
             raise DatabaseUnreachable(
                 f"database {self._place} cannot be written: its server is read-only: {_said(error)}",
