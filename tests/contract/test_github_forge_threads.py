@@ -38,6 +38,11 @@ def reviewed(bench: Bench, pulls: int = 7, threads: int = 3) -> list[int]:
     return numbers
 
 
+def test_threads_of_a_server_without_rate_limits_are_read(bench: Bench) -> None:
+    bench.forge.settings.rate_limits = False
+    assert_threads(bench, reviewed(bench))
+
+
 def assert_threads(bench: Bench, numbers: list[int]) -> None:
     nodes = {pull_node(bench, number): number for number in numbers}
     found = bench.run(lambda source: pull_children(source, "threads", list(nodes)))

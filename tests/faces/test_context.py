@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 from tests.databases.migrated_file import lay_out
-from tests.databases.review import LAB, lay_out_hub, lay_out_lab, reviewed, said
+from tests.databases.review import HUB, LAB, lay_out_hub, lay_out_lab, reviewed, said
 from tests.databases.samples import topic, topic_comment
 from tests.databases.talk import DIFFS, DISCUSSIONS, attach, discussion, file_change, note
 from tests.faces.desk import Desk
@@ -93,3 +93,14 @@ def test_a_context_of_a_post_or_of_nothing_is_refused_with_a_fix(talk: Desk) -> 
     assert done.code in (2, 6)
     assert talk.robot("context", "!77").code == 6
     assert talk.robot("context", "what?").code == 2
+
+
+def test_review_threads_of_unknown_state_are_not_shown_as_unresolved(talk: Desk) -> None:
+    lines = talk.run("context", f"{HUB}#5").out.splitlines()
+    assert "Threads, not known whether resolved:" in lines
+    assert "Unresolved threads:" not in lines
+
+
+def test_a_pull_request_is_shown_under_the_name_that_github_uses(talk: Desk) -> None:
+    assert talk.run("show", "mr", f"{HUB}#5").out.startswith("Pull Request #5: Tide table\n")
+    assert talk.run("show", "mr", REF).out.startswith("Merge Request !1: ")

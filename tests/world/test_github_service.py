@@ -303,3 +303,12 @@ def test_the_same_seed_gives_the_same_generated_history() -> None:
     one, two, three = ([world.github.truth_issues(name) for name in world.github.truth_repos()] for world in worlds)
     assert one == two
     assert one != three
+
+
+def test_an_enterprise_server_without_rate_limits_has_no_rate_limit_page_and_no_headers(forge: GitHubForge) -> None:
+    forge.settings.rate_limits = False
+    refused, query = get(forge, "/rate_limit", TOKEN), {"query": "{ rateLimit { cost } }"}
+    assert (refused.status, json.loads(refused.body)["message"]) == (404, "Rate limiting is not enabled.")
+    assert get(forge, "/meta").status == 200
+    assert not [name for name in refused.headers if name.startswith("x-ratelimit")]
+    assert json.loads(send(forge, "POST", "/graphql", query, TOKEN).body) == {"data": {"rateLimit": None}}

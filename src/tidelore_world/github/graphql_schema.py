@@ -364,10 +364,14 @@ def _rate(name: str) -> Callable[[Context, Node, Arguments], Any]:
     return lambda context, _n, _a: context.rate_limit[name]
 
 
+def _rate_limit(context: Context, _n: Node, _a: Arguments) -> Node | None:
+    return Node("RateLimit", None) if context.settings.rate_limits else None
+
+
 _QUERY = fields(
     node=("Node", lambda context, _n, given: require_node(context, str(given["id"])), "id!"),
     nodes=("[Node]!", _nodes, "ids!"),
-    rateLimit=("RateLimit", lambda _c, _n, _a: Node("RateLimit", None), "dryRun"),
+    rateLimit=("RateLimit", _rate_limit, "dryRun"),
     repository=("Repository", _repository, "owner! name! followRenames"),
     viewer=("User!", lambda context, _n, _a: people.actor(context.hub.user(context.viewer))),
 )

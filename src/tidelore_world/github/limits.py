@@ -95,7 +95,9 @@ class Limits:
             purse.created.append(self._now_s())
 
     def headers(self, caller: str, resource: Resource = "core") -> dict[str, str]:
-        """The `x-ratelimit-*` headers of a caller."""
+        """The `x-ratelimit-*` headers of a caller; none where nothing is limited."""
+        if not self._settings.rate_limits:
+            return {}
         budget = self.core(caller) if resource == "core" else self.graphql(caller)
         shown = {f"x-ratelimit-{name}": str(value) for name, value in budget.items()}
         return shown | {"x-ratelimit-resource": resource}

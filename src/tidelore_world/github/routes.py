@@ -95,6 +95,8 @@ class Router:
             return self._plain(request, pattern, lambda: self._desk.apps.access_token(request, number), free=True)
         if segments == ("rate_limit",):
             return self._plain(request, "/rate_limit", lambda: self._rate_limit(request), free=True)
+        if segments == ("meta",):
+            return self._plain(request, "/meta", lambda: json_response({"verifiable_password_authentication": False}))
         return None
 
     def _repository_route(self, request: Request, rest: tuple[str, ...], place: str) -> Route:
@@ -161,6 +163,8 @@ class Router:
         return json_response(payloads.user(request.origin, account) | {"name": account.name})
 
     def _rate_limit(self, request: Request) -> Response:
+        if not self._desk.settings.rate_limits:
+            raise ApiFailure(404, "Rate limiting is not enabled.")
         caller = token_of(request)
         core, graphql = self._desk.limits.core(caller), self._desk.limits.graphql(caller)
         return json_response({"resources": {"core": core, "graphql": graphql}, "rate": core})

@@ -101,6 +101,9 @@ class GitHubSettings:
     enterprise: bool = False
     """Answer as GitHub Enterprise Server: GraphQL under `/api/graphql`. REST under `/api/v3` works always."""
 
+    rate_limits: bool = True
+    """Off as an Enterprise Server has it by default: `/rate_limit` is not found, headers and GraphQL tell no limit."""
+
     graphql_limit: int | None = 5000
     """Points an hour for GraphQL; None lifts the limit."""
 

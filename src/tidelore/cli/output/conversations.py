@@ -28,8 +28,10 @@ def item_lines(
     item: ShownIssue | ShownMergeRequest, columns: int, *, with_files: bool = False, prose: Prose = block
 ) -> list[str]:
     """Return the whole page; `prose` turns Markdown into lines."""
-    kind: tuple[str, Kind] = ("Merge Request", "mr") if isinstance(item, ShownMergeRequest) else ("Issue", "issue")
-    name = f"{kind[0]} {sign_of(kind[1], item.reference)}{item.iid}"
+    kind: Kind = "mr" if isinstance(item, ShownMergeRequest) else "issue"
+    sign = sign_of(kind, item.reference)
+    noun = "Issue" if kind == "issue" else "Merge Request" if sign == "!" else "Pull Request"
+    name = f"{noun} {sign}{item.iid}"
     deleted = click.style(" [DELETED]", fg="red") if item.deleted_at is not None else ""
     title = f": {one_line(item.title)}" if item.title else ""
     lines = [click.style(f"{name}{title}", bold=True) + deleted, _RULE[:columns]]

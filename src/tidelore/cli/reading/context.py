@@ -5,12 +5,13 @@ Reads the local database only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
 
 from tidelore.app.reading.context import DEFAULT_TOKENS, Context, ContextQuestion, read_context
+from tidelore.app.reading.threads import ListedThread
 from tidelore.cli.command import Invocation, freshness_options, lockdown_option, lore_command, refresh_first
 from tidelore.cli.output.conversations import Prose
 from tidelore.cli.output.render import Output, ago, prose_block
@@ -61,15 +62,21 @@ def context_lines(found: Context, columns: int, prose: Prose = block) -> Iterato
         place = f" [{note.place}]" if note.place else ""
         yield one_line(f"{_STEP}@{note.author or 'unknown'} {ago(note.at)}{place} ({note.why}):")
         yield from prose(note.body, columns, _STEP * 2)
-    if found.threads:
-        yield from _heading("Unresolved threads")
-    for thread in found.threads:
-        said = thread.last or thread.opening
-        yield _STEP + one_line(f"{thread.place or thread.kind}: @{thread.last_by or 'unknown'} {ago(thread.last_at)}")
-        yield from prose(said, columns, _STEP * 2)
+    open_threads = [thread for thread in found.threads if thread.state != "unknown"]
+    yield from _threads("Unresolved threads", open_threads, columns, prose)
+    unclear = [thread for thread in found.threads if thread.state == "unknown"]
+    yield from _threads("Threads, not known whether resolved", unclear, columns, prose)
     yield from _plain_parts(found)
     for missing in found.left_out:
         yield _STEP + one_line(f"({missing.count:,} more {missing.what}: {missing.call})")
+
+
+def _threads(title: str, threads: Sequence[ListedThread], columns: int, prose: Prose) -> Iterator[str]:
+    if threads:
+        yield from _heading(title)
+    for thread in threads:
+        yield _STEP + one_line(f"{thread.place or thread.kind}: @{thread.last_by or 'unknown'} {ago(thread.last_at)}")
+        yield from prose(thread.last or thread.opening, columns, _STEP * 2)
 
 
 def _plain_parts(found: Context) -> Iterator[str]:

@@ -89,6 +89,14 @@ class GitHubClient:
         """Request the rate limit, which does not count against it and needs no token."""
         return await self._asked(lambda headers: self._http.get("rate_limit", headers=headers, route="rate_limit"))
 
+    async def reach(self) -> Response:
+        """Check that the API answers: by the rate limit, or by its metadata on a server that limits nothing."""
+        try:
+            return await self.rate_limit()
+        except RemoteNotFound:
+            # An Enterprise Server without rate limits answers 404 here; a wrong base_url has no metadata either.
+            return await self._asked(lambda headers: self._http.get("meta", headers=headers, route="meta"))
+
     @property
     def remaining(self) -> int | None:
         """Remaining requests of the rate limit; None if the server does not report it."""

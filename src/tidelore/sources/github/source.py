@@ -133,14 +133,14 @@ class GitHubSource:
         if self._signed_in == "app":
             app, response = await self._client.app()
             # Only a request with the installation's token shows its rate limit, and that the installation exists.
-            response = await self._client.rate_limit()
+            response = await self._client.reach()
             self._login = f"{app.slug}[bot]"
             parts = [f"signed in as {self._login}", "an installation of a GitHub App"]
         elif self._signed_in == "token":
             who, response = await self._viewer()
             parts = [f"signed in {who}", *describe_token(response)]
         else:
-            response = await self._client.rate_limit()
+            response = await self._client.reach()
             parts = ["reachable without a token"]
         if self._client.remaining is not None:
             parts.append(f"{self._client.remaining:,} requests left")
@@ -169,7 +169,7 @@ class GitHubSource:
             if error.status != 403:
                 raise
             # The token of an installation (such as a workflow gets) is valid but belongs to no user.
-            return "with the token of a GitHub App", await self._client.rate_limit()
+            return "with the token of a GitHub App", await self._client.reach()
         self._login = user.login
         return f"as {user.login}", response
 

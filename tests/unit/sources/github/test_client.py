@@ -249,6 +249,19 @@ def test_the_sign_in_check_without_a_token_uses_the_rate_limit_endpoint() -> Non
     assert server.seen[0].target == "/rate_limit"
 
 
+def test_the_sign_in_check_of_a_server_without_rate_limits_uses_its_metadata() -> None:
+    found, server = with_source(
+        lambda s: s.greet(), answer(404, b"{}"), answer(body=b"{}", headers=NOW), signed_in="no", token=None
+    )
+    assert found.text == "reachable without a token"
+    assert [seen.target for seen in server.seen] == ["/rate_limit", "/meta"]
+
+
+def test_the_sign_in_check_of_a_wrong_address_fails() -> None:
+    with pytest.raises(RemoteNotFound):
+        with_source(lambda s: s.greet(), answer(404, b"{}"), answer(404, b"{}"), signed_in="no", token=None)
+
+
 def test_the_sign_in_check_of_an_app_uses_its_jwt_and_its_token() -> None:
     script = (
         answer(body=b'{"slug": "helper"}', headers=NOW),
