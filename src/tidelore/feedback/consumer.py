@@ -161,14 +161,7 @@ class FeedbackConsumer:
 
     def _context(self, found: FollowedProject) -> Context:
         if found.snapshot is None:
-            found.snapshot = read_context(
-                self._database,
-                found.row,
-                found.settings,
-                own_login=found.own_login,
-                operations_from=found.operations_from,
-                clock_offset=found.clock_offset,
-            )
+            found.snapshot = self._ending_context(found, ())
         return found.snapshot
 
     def selects(self, project_id: int, record: MergeRequestRecord) -> bool:
@@ -435,15 +428,7 @@ class FeedbackConsumer:
             return
         # Include merged and closed pull requests: these comments were written before. Blocked ones wait.
         ended = list_tracked(self._database, project_id=found.row.id, statuses=TERMINAL)
-        context = read_context(
-            self._database,
-            found.row,
-            found.settings,
-            own_login=found.own_login,
-            operations_from=found.operations_from,
-            ending={row.pr_number for row in ended} & {one.number for one in authors},
-            clock_offset=found.clock_offset,
-        )
+        context = self._ending_context(found, {row.pr_number for row in ended} & {one.number for one in authors})
         now, usual = self._clock.now_ms(), found.snapshot
         # Decided by author first, so that a long thread is read only when one of its comments counts now.
         allowed = [one for one in authors if why_ignored(_comment_by(one), context) is None]
@@ -465,7 +450,7 @@ class FeedbackConsumer:
         found = self.project(project.id)
         if found is None:
             return 0
-        usual, found.snapshot = found.snapshot, self._ending_context(found, number)
+        usual, found.snapshot = found.snapshot, self._ending_context(found, {number})
         try:
             with session.writing() as tx:
                 stored = thread_comments(tx.execute, project.id, number, on=self._number_space(found, "mr"))
@@ -476,14 +461,15 @@ class FeedbackConsumer:
         finally:
             found.snapshot = usual
 
-    def _ending_context(self, found: FollowedProject, number: int) -> Context:
-        """Return a snapshot in which the comments of a merged or closed pull request still count."""
+    def _ending_context(self, found: FollowedProject, ending: Collection[int]) -> Context:
+        """Return a snapshot in which the comments of these merged or closed pull requests still count."""
         return read_context(
             self._database,
             found.row,
             found.settings,
             own_login=found.own_login,
-            ending={number},
+            operations_from=found.operations_from,
+            ending=ending,
             clock_offset=found.clock_offset,
         )
 
@@ -532,7 +518,7 @@ class FeedbackConsumer:
     def _end(self, session: Session, found: FollowedProject, one: MirroredPull, status: str) -> None:
         """End a merged or closed pull request after judging what was written while it was blocked."""
         number = one.tracked.pr_number
-        usual, found.snapshot = found.snapshot, self._ending_context(found, number)
+        usual, found.snapshot = found.snapshot, self._ending_context(found, {number})
         try:
             self._catch_up(session, found, number, "mr", lambda _tx: 0)
         finally:

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from tidelore.store.database.port import Database, Row, Transaction
 from tidelore.store.database.statements import Where, insert
+from tidelore.store.work.events import PlannedReply
 
 PLANNED, POSTED, OBSERVED, FAILED = "planned", "posted", "observed", "failed"
 STATUSES = (PLANNED, POSTED, OBSERVED, FAILED)
@@ -88,29 +89,11 @@ def find_tokens(database: Database, project_id: int, tokens: Iterable[str]) -> d
     return {row.token: row for row in _tokens(rows)}
 
 
-def record_action_token_planned(
-    tx: Transaction,
-    repo: str,
-    token: str,
-    *,
-    project_id: int,
-    scope_kind: str,
-    scope_number: int,
-    source: str,
-    now_ms: int,
-) -> bool:
+def record_action_token_planned(tx: Transaction, project_id: int, repo: str, reply: PlannedReply, now_ms: int) -> bool:
     """Store an intent before any request is sent. Return False if it was stored before; it is not changed."""
-    values = {
-        "repo_full_name": repo,
-        "token": token,
-        "project_id": project_id,
-        "scope_kind": scope_kind,
-        "scope_number": scope_number,
-        "source": source,
-        "status": PLANNED,
-        "created_at": now_ms,
-        "updated_at": now_ms,
-    }
+    own = {"project_id": project_id, "repo_full_name": repo, "status": PLANNED}
+    planned = {name: getattr(reply, name) for name in ("token", "scope_kind", "scope_number", "source")}
+    values = {**own, **planned, "created_at": now_ms, "updated_at": now_ms}
     return tx.change(f"{insert('action_tokens', values)} ON CONFLICT (repo_full_name, token) DO NOTHING", values) > 0
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection
 from secrets import token_hex
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from tidelore.core.errors import LockHeld, NotFound
 from tidelore.core.process import ProcessIdentity, is_dead
@@ -29,7 +30,7 @@ from tidelore.store.work.action_tokens import (
     record_action_token_planned,
     record_action_token_posted,
 )
-from tidelore.store.work.events import pull_reference
+from tidelore.store.work.events import PlannedReply, pull_reference
 
 _ONE_AT_A_TIME = {"sqlite": "SELECT 1", "postgres": "SELECT pg_advisory_xact_lock(5499822513)"}
 
@@ -86,18 +87,7 @@ _IN_TURN = (
 
 
 def plan(
-    tx: Transaction,
-    *,
-    project_id: int,
-    repo: str,
-    token: str,
-    scope_kind: str,
-    scope_number: int,
-    reply_to: int | None,
-    body: str,
-    source: str,
-    now_ms: int,
-    after_id: int | None = None,
+    tx: Transaction, project_id: int, repo: str, reply: PlannedReply, now_ms: int, *, after_id: int | None = None
 ) -> OutboxRow:
     """Store an intent and its token. If the token exists, return its row in whatever status.
 
@@ -106,30 +96,15 @@ def plan(
     """
     known = tx.execute(
         "SELECT repo_full_name FROM action_tokens WHERE project_id = :project_id AND token = :token",
-        {"project_id": project_id, "token": token},
+        {"project_id": project_id, "token": reply.token},
     )
     repo = str(known[0][0]) if known else repo
-    record_action_token_planned(
-        tx, repo, token, project_id=project_id, scope_kind=scope_kind, scope_number=scope_number, source=source,
-        now_ms=now_ms,
-    )  # fmt: skip
-    values = {
-        "project_id": project_id,
-        "repo_full_name": repo,
-        "token": token,
-        "scope_kind": scope_kind,
-        "scope_number": scope_number,
-        "reply_to": reply_to,
-        "body": body,
-        "source": source,
-        "status": PLANNED,
-        "after_id": after_id,
-        "created_at": now_ms,
-        "updated_at": now_ms,
-    }
+    record_action_token_planned(tx, project_id, repo, reply, now_ms)
+    own = {"project_id": project_id, "repo_full_name": repo, "status": PLANNED, "after_id": after_id}
+    values = {**own, **asdict(reply), "created_at": now_ms, "updated_at": now_ms}
     sql = f"{insert('outbox', values)} ON CONFLICT (repo_full_name, token) DO NOTHING RETURNING {_COLUMNS}"
+    key = {"repo": repo, "token": reply.token}
     rows = tx.execute(sql, values)
-    key = {"repo": repo, "token": token}
     rows = rows or tx.execute(f"{OUTBOX_ROWS} WHERE repo_full_name = :repo AND token = :token", key)
     return OutboxRow(*rows[0])
 
