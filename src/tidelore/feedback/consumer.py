@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from tidelore.core.clock import Clock
 from tidelore.core.config import Config, RepoSettings, feedback_settings
-from tidelore.core.errors import CredentialsRejected, RateLimited, RemotePermanent, RemoteTransient
+from tidelore.core.errors import CredentialsRejected, RateLimited, RemotePermanent, RemoteTransient, keep_failure
 from tidelore.core.model import CommentRecord, MergeRequestRecord, PullRecord, pull_of
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.intake import Tally
@@ -43,7 +43,6 @@ from tidelore.feedback.report import (
     REPLAYED,
     SHADOW_DIFFERENCES,
     SHADOW_SCANS,
-    CatchThreadErrors,
     RepoReport,
 )
 from tidelore.feedback.tokens import find_markers
@@ -478,7 +477,7 @@ class FeedbackConsumer:
         found = self.project(project.id)
         if found is not None:
             for one in mirrored_pulls(self._database, project.id):
-                with CatchThreadErrors(found.report, pull_name(found.settings, one.tracked.pr_number)):
+                with keep_failure(found.report.failures, pull_name(found.settings, one.tracked.pr_number)):
                     await self._follow_head(session, found, one)
 
     async def conclude(self, session: Session, project: ProjectRow) -> None:
@@ -490,7 +489,7 @@ class FeedbackConsumer:
         for one in mirrored_pulls(self._database, project.id):
             verdict = classify_pull(one.pull, one.tracked.last_seen_head_sha)
             if verdict in TERMINAL and one.is_read:
-                with CatchThreadErrors(found.report, pull_name(found.settings, one.tracked.pr_number)):
+                with keep_failure(found.report.failures, pull_name(found.settings, one.tracked.pr_number)):
                     self._end(session, found, one, verdict)
         now = self._clock.now_ms()
         for number in followed_issues.waiting_followups(self._database, project.id):

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.core.config import feedback_settings
-from tidelore.core.errors import CredentialsRejected, RateLimited, RemoteError, RepositoryReplaced
+from tidelore.core.errors import keep_failure
 from tidelore.core.model import ISSUE_COMMENT, REVIEW_COMMENT, Scope
 from tidelore.core.progress import OnProgress
 from tidelore.engine.cursor import why_invalid
@@ -351,10 +351,7 @@ class FollowedReading:
     def _catching(self, what: str) -> Iterator[None]:
         """Record the error of one thread, so that the others continue; errors of the host or repository pass."""
         try:
-            yield
-        except (CredentialsRejected, RateLimited, RepositoryReplaced):
-            raise
-        except RemoteError as error:
-            self._report.failures[what] = error
+            with keep_failure(self._report.failures, what):
+                yield
         except TimeIsUp:
             self._report.list_left = True
