@@ -16,6 +16,7 @@ from tidelore.store.mirror.accounts import pause_account
 from tidelore.store.mirror.kinds import ISSUE, MERGE_REQUEST
 from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS
 from tidelore.store.work import activity
+from tidelore.store.work.events import PlannedReply
 from tidelore.store.work.outbox import mark_failed, mark_observed, plan
 from tidelore.store.work.runs import RunTable
 from tidelore.store.work.tracked_pull_requests import BLOCKED, move
@@ -76,11 +77,14 @@ def test_waiting_github_events_and_replies_are_counted_and_listed(database: Data
         move(tx, first, BLOCKED, "force_pushed", None, NOW)
         rows = [
             plan(
-                tx, project_id=project.id, repo=project.path, token=f"{place:02}{TOKEN[2:]}", scope_kind="pr",
-                scope_number=12, reply_to=None, body="Seen.", source="operator", now_ms=NOW,
+                tx,
+                project.id,
+                project.path,
+                PlannedReply("pr", 12, None, f"{place:02}{TOKEN[2:]}", "Seen.", "operator"),
+                NOW,
             )
             for place in range(3)
-        ]  # fmt: skip
+        ]
         mark_failed(tx, rows[1].id, "refused", NOW)
     assert activity.waiting_events(database) == 2
     assert activity.waiting_answers(database) == 2
@@ -99,11 +103,14 @@ def test_the_latest_delivered_replies_are_listed(database: Database, monkeypatch
     with database.transaction() as tx:
         rows = [
             plan(
-                tx, project_id=project.id, repo=project.path, token=f"{place:02}{TOKEN[2:]}", scope_kind="pr",
-                scope_number=12, reply_to=None, body="Seen.", source="operator", now_ms=NOW,
+                tx,
+                project.id,
+                project.path,
+                PlannedReply("pr", 12, None, f"{place:02}{TOKEN[2:]}", "Seen.", "operator"),
+                NOW,
             )
             for place in range(4)
-        ]  # fmt: skip
+        ]
         for row in rows[:3]:
             mark_observed(tx, row.id, 900 + row.id, NOW, NOW)
     assert activity.waiting_answers(database) == 1

@@ -11,6 +11,7 @@ from tests.databases.feedback_samples import NOW, REPO, TOKEN, repository
 
 from tidelore.core.process import ProcessIdentity
 from tidelore.store.database.port import Database
+from tidelore.store.work.events import PlannedReply
 from tidelore.store.work.outbox import OutboxRow, claim, find_outbox, free_dead, holder_of, new_claim, plan
 
 CLAIM = 60_000
@@ -22,10 +23,7 @@ def row(database: Database) -> OutboxRow:
     """An answer that waits."""
     project = repository(database)
     with database.transaction(durable=True) as tx:
-        return plan(
-            tx, project_id=project.id, repo=REPO, token=TOKEN, scope_kind="pr", scope_number=12, reply_to=None,
-            body="Seen.", source="reply", now_ms=NOW,
-        )  # fmt: skip
+        return plan(tx, project.id, REPO, PlannedReply("pr", 12, None, TOKEN, "Seen.", "reply"), NOW)
 
 
 def dead_process() -> ProcessIdentity:

@@ -22,7 +22,7 @@ from tests.databases.feedback_samples import (
 from tidelore.engine.cursor import SKEW_MS
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.check import FEEDBACK_RULES, CheckFinding, check_database
-from tidelore.store.work.events import IgnoredComment, NewEvent, NewFollowup, lease_next
+from tidelore.store.work.events import IgnoredComment, NewEvent, NewFollowup, PlannedReply, lease_next
 from tidelore.store.work.followed_issues import add_followups, batch_followups, follow_issue
 from tidelore.store.work.outbox import claim, mark_observed, note_attempt, plan
 from tidelore.store.work.tracked_pull_requests import begin_judging, move
@@ -56,10 +56,7 @@ def filled(database: Database) -> Database:
         batch_followups(tx, project.id, 7, lambda *_: NewEvent("7:batch", None, 7, batched), NOW)
         add_followups(tx, project.id, [NewFollowup(7, comment(6, 7))])
         for token in (TOKEN, "cd" * 32):
-            plan(
-                tx, project_id=project.id, repo=REPO, token=token, scope_kind="pr", scope_number=12, reply_to=None,
-                body="Seen.", source="reply", now_ms=NOW,
-            )  # fmt: skip
+            plan(tx, project.id, REPO, PlannedReply("pr", 12, None, token, "Seen.", "reply"), NOW)
     leased = [lease_next(database, NOW, 2 * SKEW_MS, "mira", include_closed=True) for _ in range(3)]
     assert None not in leased
     first = claim(database, None, NOW, 1, "me")

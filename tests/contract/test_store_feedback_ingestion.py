@@ -88,10 +88,7 @@ def project(database: Database) -> ProjectRow:
     add_threads(database, found, pulls=(12, 13), issues=(7,))
     with database.transaction() as tx:
         follow_issue(tx, found.id, REPO, 7, now_ms=NOW)
-        plan(
-            tx, project_id=found.id, repo=REPO, token=TOKEN, scope_kind="pr", scope_number=12, reply_to=None,
-            body="We saw it.", source="reply", now_ms=NOW,
-        )  # fmt: skip
+        plan(tx, found.id, REPO, PlannedReply("pr", 12, None, TOKEN, "We saw it.", "reply"), NOW)
     return found
 
 

@@ -23,7 +23,7 @@ from tidelore.store.work.action_tokens import (
     token_counts,
     unobserved,
 )
-from tidelore.store.work.events import NewCommand
+from tidelore.store.work.events import NewCommand, PlannedReply
 from tidelore.store.work.operator_commands import (
     CommandKey,
     find_command,
@@ -57,9 +57,12 @@ def project(database: Database) -> ProjectRow:
 def planned(database: Database, project: ProjectRow, token: str = TOKEN, number: int = 12) -> OutboxRow:
     with database.transaction(durable=True) as tx:
         return plan(
-            tx, project_id=project.id, repo=project.path, token=token, scope_kind="pr", scope_number=number,
-            reply_to=None, body=f"Seen. <!-- lore-action:{token} -->", source="reply", now_ms=NOW,
-        )  # fmt: skip
+            tx,
+            project.id,
+            project.path,
+            PlannedReply("pr", number, None, token, f"Seen. <!-- lore-action:{token} -->", "reply"),
+            NOW,
+        )
 
 
 def statuses(database: Database, token: str = TOKEN) -> tuple[str, str]:
@@ -114,10 +117,10 @@ def test_a_failed_reply_that_is_seen_later_stays_failed_and_keeps_its_comment(
 
 
 def test_each_token_step_returns_whether_it_changed_anything(database: Database, project: ProjectRow) -> None:
-    key = {"project_id": project.id, "scope_kind": "issue", "scope_number": 7, "source": "reply", "now_ms": NOW}
+    reply = PlannedReply("issue", 7, None, TOKEN, "Seen.", "reply")
     with database.transaction() as tx:
-        assert record_action_token_planned(tx, REPO, TOKEN, **key)  # type: ignore[arg-type]
-        assert not record_action_token_planned(tx, REPO, TOKEN, **key)  # type: ignore[arg-type]
+        assert record_action_token_planned(tx, project.id, REPO, reply, NOW)
+        assert not record_action_token_planned(tx, project.id, REPO, reply, NOW)
         assert record_action_token_posted(tx, REPO, TOKEN, NOW)
         assert not record_action_token_posted(tx, REPO, TOKEN, NOW)
         assert record_action_token_observed(tx, REPO, TOKEN, 5, NOW, NOW)

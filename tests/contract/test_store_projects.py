@@ -22,6 +22,7 @@ from tidelore.store.mirror.projects import (
     save_project,
     was_renamed,
 )
+from tidelore.store.work.events import PlannedReply
 from tidelore.store.work.outbox import list_outbox, plan
 from tidelore.store.work.tracked_pull_requests import list_tracked, track
 
@@ -79,10 +80,7 @@ def test_a_renamed_repository_takes_its_positions_pull_requests_and_answers_alon
             tx, "github", "port/harbour2", ProjectRecord(8, "port/harbour2", "h", None, archived=False), CREATED
         )
         track(tx, project.id, project.path, 12, issue_number=None, tracked_by="operator", now_ms=CREATED)
-        plan(
-            tx, project_id=project.id, repo=project.path, token="0" * 64, scope_kind="pr", scope_number=12,
-            reply_to=None, body="Done.", source="reply", now_ms=CREATED,
-        )  # fmt: skip
+        plan(tx, project.id, project.path, PlannedReply("pr", 12, None, "0" * 64, "Done.", "reply"), CREATED)
         for row in (project, other):
             for surface, number in (("merge_requests", 0), ("pr_issue_comments", 12)):
                 transfer_position(tx, position(row, surface, number), row.id, complete=True, now_ms=CREATED)

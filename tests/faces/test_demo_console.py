@@ -73,6 +73,7 @@ def test_both_demos_together_answer_with_the_documented_fields(desk: Desk) -> No
 @pytest.mark.deep
 def test_the_demo_detects_a_comment_that_never_became_an_event(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     from tidelore.store.reading import posts as post_rows
+    from tidelore.store.reading.lists import Listing
     from tidelore.store.work import events as feedback_events
 
     events, posts = feedback_events.list_events, post_rows.list_posts
@@ -82,7 +83,7 @@ def test_the_demo_detects_a_comment_that_never_became_an_event(desk: Desk, monke
 
     def forgetful(*args: Any) -> Any:
         found = posts(*args)
-        return post_rows.PostList(found.items[1:], found.total, found.next)
+        return Listing(found.items[1:], found.total, found.next)
 
     monkeypatch.setattr(feedback_events, "list_events", deaf)
     monkeypatch.setattr(post_rows, "list_posts", forgetful)

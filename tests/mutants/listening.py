@@ -189,8 +189,8 @@ FENCES = (
     Mutant(
         name="comments-stored-without-a-fence",
         invariant="lease fencing",
-        file="sync/followed.py",
-        before="            lease=self._session.lease,\n",
+        file="sync/lists.py",
+        before="        lease=session.lease,\n",
         after="",
         test=f"{_LOST}[threads-to-feeds]",
         why="Two polls would store events and move cursors side by side.",

@@ -38,7 +38,8 @@ can help. The tree branches by who has to act:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -345,3 +346,18 @@ def every_error() -> list[type[TideloreError]]:
         found.append(current)
         pending.extend(current.__subclasses__())
     return found
+
+
+@contextmanager
+def keep_failure(failures: dict[str, TideloreError], what: str) -> Iterator[None]:
+    """Keep the error of one thread under its name, so that the others continue.
+
+    Errors that concern the host (credentials, rate limits) or the repository (replaced by another one) are raised.
+    """
+    try:
+        yield
+    except (CredentialsRejected, RateLimited, RepositoryReplaced):
+        raise
+    except (RemoteError, IllegalTransition) as error:
+        # IllegalTransition: another process changed the status meanwhile; the next poll starts from the new one.
+        failures[what] = error

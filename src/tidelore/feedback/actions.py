@@ -44,7 +44,7 @@ from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work import outbox, service_records
 from tidelore.store.work.action_tokens import signing_secret
 from tidelore.store.work.effects import find_comment
-from tidelore.store.work.events import EventRow, pending_counts, retry_now
+from tidelore.store.work.events import EventRow, PlannedReply, pending_counts, retry_now
 from tidelore.store.work.followed_issues import find_issue
 from tidelore.store.work.operator_commands import CommandRow, find_command, finish, pending
 from tidelore.store.work.outbox import OutboxRow
@@ -127,15 +127,10 @@ class CommandRunner:
                 service_records.add_to_counter(tx, COMMANDS_APPLIED, {}, 1)
             outbox.plan(
                 tx,
-                project_id=self._project.id,
-                repo=self._project.path,
-                token=token,
-                scope_kind=kind,
-                scope_number=number,
-                reply_to=reply_to,
-                body=with_marker(outcome.result, token),
-                source=COMMAND_SOURCE,
-                now_ms=now,
+                self._project.id,
+                self._project.path,
+                PlannedReply(kind, number, reply_to, token, with_marker(outcome.result, token), COMMAND_SOURCE),
+                now,
             )
         return True
 

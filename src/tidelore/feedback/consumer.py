@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from tidelore.core.clock import Clock
 from tidelore.core.config import Config, RepoSettings, feedback_settings
-from tidelore.core.errors import CredentialsRejected, RateLimited, RemotePermanent, RemoteTransient
+from tidelore.core.errors import CredentialsRejected, RateLimited, RemotePermanent, RemoteTransient, keep_failure
 from tidelore.core.model import CommentRecord, MergeRequestRecord, PullRecord, pull_of
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.intake import Tally
@@ -43,7 +43,6 @@ from tidelore.feedback.report import (
     REPLAYED,
     SHADOW_DIFFERENCES,
     SHADOW_SCANS,
-    CatchThreadErrors,
     RepoReport,
 )
 from tidelore.feedback.tokens import find_markers
@@ -161,14 +160,7 @@ class FeedbackConsumer:
 
     def _context(self, found: FollowedProject) -> Context:
         if found.snapshot is None:
-            found.snapshot = read_context(
-                self._database,
-                found.row,
-                found.settings,
-                own_login=found.own_login,
-                operations_from=found.operations_from,
-                clock_offset=found.clock_offset,
-            )
+            found.snapshot = self._ending_context(found, ())
         return found.snapshot
 
     def selects(self, project_id: int, record: MergeRequestRecord) -> bool:
@@ -435,15 +427,7 @@ class FeedbackConsumer:
             return
         # Include merged and closed pull requests: these comments were written before. Blocked ones wait.
         ended = list_tracked(self._database, project_id=found.row.id, statuses=TERMINAL)
-        context = read_context(
-            self._database,
-            found.row,
-            found.settings,
-            own_login=found.own_login,
-            operations_from=found.operations_from,
-            ending={row.pr_number for row in ended} & {one.number for one in authors},
-            clock_offset=found.clock_offset,
-        )
+        context = self._ending_context(found, {row.pr_number for row in ended} & {one.number for one in authors})
         now, usual = self._clock.now_ms(), found.snapshot
         # Decided by author first, so that a long thread is read only when one of its comments counts now.
         allowed = [one for one in authors if why_ignored(_comment_by(one), context) is None]
@@ -465,7 +449,7 @@ class FeedbackConsumer:
         found = self.project(project.id)
         if found is None:
             return 0
-        usual, found.snapshot = found.snapshot, self._ending_context(found, number)
+        usual, found.snapshot = found.snapshot, self._ending_context(found, {number})
         try:
             with session.writing() as tx:
                 stored = thread_comments(tx.execute, project.id, number, on=self._number_space(found, "mr"))
@@ -476,14 +460,15 @@ class FeedbackConsumer:
         finally:
             found.snapshot = usual
 
-    def _ending_context(self, found: FollowedProject, number: int) -> Context:
-        """Return a snapshot in which the comments of a merged or closed pull request still count."""
+    def _ending_context(self, found: FollowedProject, ending: Collection[int]) -> Context:
+        """Return a snapshot in which the comments of these merged or closed pull requests still count."""
         return read_context(
             self._database,
             found.row,
             found.settings,
             own_login=found.own_login,
-            ending={number},
+            operations_from=found.operations_from,
+            ending=ending,
             clock_offset=found.clock_offset,
         )
 
@@ -492,7 +477,7 @@ class FeedbackConsumer:
         found = self.project(project.id)
         if found is not None:
             for one in mirrored_pulls(self._database, project.id):
-                with CatchThreadErrors(found.report, pull_name(found.settings, one.tracked.pr_number)):
+                with keep_failure(found.report.failures, pull_name(found.settings, one.tracked.pr_number)):
                     await self._follow_head(session, found, one)
 
     async def conclude(self, session: Session, project: ProjectRow) -> None:
@@ -504,7 +489,7 @@ class FeedbackConsumer:
         for one in mirrored_pulls(self._database, project.id):
             verdict = classify_pull(one.pull, one.tracked.last_seen_head_sha)
             if verdict in TERMINAL and one.is_read:
-                with CatchThreadErrors(found.report, pull_name(found.settings, one.tracked.pr_number)):
+                with keep_failure(found.report.failures, pull_name(found.settings, one.tracked.pr_number)):
                     self._end(session, found, one, verdict)
         now = self._clock.now_ms()
         for number in followed_issues.waiting_followups(self._database, project.id):
@@ -532,7 +517,7 @@ class FeedbackConsumer:
     def _end(self, session: Session, found: FollowedProject, one: MirroredPull, status: str) -> None:
         """End a merged or closed pull request after judging what was written while it was blocked."""
         number = one.tracked.pr_number
-        usual, found.snapshot = found.snapshot, self._ending_context(found, number)
+        usual, found.snapshot = found.snapshot, self._ending_context(found, {number})
         try:
             self._catch_up(session, found, number, "mr", lambda _tx: 0)
         finally:

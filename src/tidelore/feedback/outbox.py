@@ -51,7 +51,7 @@ from tidelore.store.mirror.projects import ProjectRow, list_projects
 from tidelore.store.work import outbox as rows
 from tidelore.store.work.action_tokens import FAILED, OBSERVED, signing_secret
 from tidelore.store.work.effects import discussion_of, find_comment, review_thread_of
-from tidelore.store.work.events import EventRow, list_events
+from tidelore.store.work.events import EventRow, PlannedReply, list_events
 from tidelore.store.work.outbox import OutboxRow, find_outbox, free_dead, new_claim, plan
 from tidelore.store.work.reply_targets import find_topic_ids
 
@@ -455,15 +455,10 @@ def plan_answer(
     with database.transaction(durable=True) as tx:
         row = plan(
             tx,
-            project_id=project.id,
-            repo=project.path,
-            token=token,
-            scope_kind=answering.scope_kind,
-            scope_number=answering.number,
-            reply_to=target.reply_to,
-            body=body,
-            source=answering.source,
-            now_ms=now_ms,
+            project.id,
+            project.path,
+            PlannedReply(answering.scope_kind, answering.number, target.reply_to, token, body, answering.source),
+            now_ms,
         )
         if also is not None:
             also(tx, row)

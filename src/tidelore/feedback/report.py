@@ -1,7 +1,6 @@
 """Reports and metrics of feedback: what one poll did, and the counters and gauges exported to Prometheus.
 
-`CatchThreadErrors` keeps the failure of one thread in the report of its repository; errors that concern the whole host
-or repository pass through. Counters are incremented in the transaction they count (`metric_counters`), so they survive
+Counters are incremented in the transaction they count (`metric_counters`), so they survive
 the process; gauges are computed when read. Only names in `FEEDBACK_METRICS` are exported; `service.metrics` exports
 them.
 """
@@ -14,15 +13,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from tidelore.core.errors import (
-    CredentialsRejected,
-    IllegalTransition,
-    PartialSuccess,
-    RateLimited,
-    RemoteError,
-    RepositoryReplaced,
-    TideloreError,
-)
+from tidelore.core.errors import PartialSuccess, TideloreError
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.cursors import CursorRow, list_cursors
 from tidelore.store.mirror.projects import list_projects
@@ -67,32 +58,6 @@ class RepoReport(Struct):
     def surface(self, name: str) -> SurfaceTally:
         """Return the tally of a surface."""
         return self.surfaces.setdefault(name, SurfaceTally())
-
-
-_OF_ALL = (CredentialsRejected, RateLimited, RepositoryReplaced)
-
-
-class CatchThreadErrors:
-    """Records the error of one thread in the report, so that the others continue. Errors that concern the host
-    (credentials, rate limits) or the repository (replaced by another one) are not caught.
-    """
-
-    def __init__(self, report: RepoReport, what: str) -> None:
-        self._report = report
-        self._what = what
-        self.failed = False
-
-    def __enter__(self) -> CatchThreadErrors:
-        return self
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
-        # IllegalTransition: another process changed the status meanwhile; the next poll starts from the new one.
-        forgiven = isinstance(error, RemoteError | IllegalTransition)
-        if not isinstance(error, TideloreError) or not forgiven or isinstance(error, _OF_ALL):
-            return False
-        self._report.failures[self._what] = error
-        self.failed = True
-        return True
 
 
 class FeedbackPollReport(Struct):

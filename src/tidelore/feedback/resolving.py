@@ -21,6 +21,7 @@ from tidelore.sources.ports import AnswerPlace, AnswerSource
 from tidelore.store.database.port import Database, Transaction
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.action_tokens import PLANNED, POSTED, signing_secret
+from tidelore.store.work.events import PlannedReply
 from tidelore.store.work.outbox import RESOLVE, UNRESOLVE, OutboxRow, find_outbox, plan, resolutions_of
 
 
@@ -127,15 +128,12 @@ class Resolver:
         )
         return plan(
             tx,
-            project_id=project.id,
-            repo=project.path,
-            token=action_token(intent, secret),
-            scope_kind=wanted.scope_kind,
-            scope_number=wanted.number,
-            reply_to=wanted.first,
-            body="",
-            source=wanted.source,
-            now_ms=now_ms,
+            project.id,
+            project.path,
+            PlannedReply(
+                wanted.scope_kind, wanted.number, wanted.first, action_token(intent, secret), "", wanted.source
+            ),
+            now_ms,
             after_id=after_id,
         )
 

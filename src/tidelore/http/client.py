@@ -298,11 +298,12 @@ class HttpClient:
         sent = self._headers.build(headers, etag, None)
         return await self._fetch(Call("GET", url, sent, b"", route, etag is not None, read))
 
-    async def post(
+    async def write(
         self,
         path_or_url: str,
         json: object = None,
         *,
+        method: str = "POST",
         headers: Mapping[str, str] | None = None,
         route: str | None = None,
     ) -> Response:
@@ -310,33 +311,6 @@ class HttpClient:
 
         An error with the reason `unclear_write` means that the write may have happened: read back to find out.
         """
-        return await self._write("POST", path_or_url, json, headers, route)
-
-    async def put(
-        self,
-        path_or_url: str,
-        json: object = None,
-        *,
-        headers: Mapping[str, str] | None = None,
-        route: str | None = None,
-    ) -> Response:
-        """Send a write that changes an object once, without retries; errors are those of `post`."""
-        return await self._write("PUT", path_or_url, json, headers, route)
-
-    async def patch(
-        self,
-        path_or_url: str,
-        json: object = None,
-        *,
-        headers: Mapping[str, str] | None = None,
-        route: str | None = None,
-    ) -> Response:
-        """Send a write that changes a part of an object once, without retries; errors are those of `post`."""
-        return await self._write("PATCH", path_or_url, json, headers, route)
-
-    async def _write(
-        self, method: str, path_or_url: str, json: object, headers: Mapping[str, str] | None, route: str | None
-    ) -> Response:
         url = self._origin.resolve(path_or_url)
         content = encode_content(json)
         sent = self._headers.build(headers, None, content)

@@ -1,10 +1,15 @@
 """Maps failed requests to errors.
 
-Pure functions. A failure that a retry can fix is transient, any other is permanent, and a write with an unknown outcome
+A failure that a retry can fix is transient, any other is permanent, and a write with an unknown outcome
 has the reason `unclear_write`. URLs and excerpts must be redacted before they are passed in.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
 
 from tidelore.core.errors import (
     CredentialsRejected,
@@ -16,9 +21,12 @@ from tidelore.core.errors import (
     RemoteTransient,
     ResponseTooLarge,
 )
+from tidelore.core.redaction import redact
 from tidelore.http.limits import SECONDARY_WAIT_SECONDS, Verdict
-from tidelore.http.response import Outcome
+from tidelore.http.response import Outcome, Response
 from tidelore.http.transport import Trouble
+
+T = TypeVar("T")
 
 _EXCERPT = 200
 # Transient besides 5xx: the server timed out waiting for the request, or refused early data.
@@ -115,6 +123,14 @@ def unclear_write(url: str, status: int | None) -> RemoteTransient:
         reason="unclear_write",
         fix="check the result before writing again",
     )
+
+
+def read_written(response: Response, read: Callable[[bytes], T]) -> T:
+    """Return what a write has made, from its response; one that cannot be parsed leaves that unclear."""
+    try:
+        return read(response.body)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        raise unclear_write(redact(response.url), response.status) from None
 
 
 def outcome_of(error: RemoteError) -> Outcome:

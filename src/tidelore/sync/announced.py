@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from tidelore.core.concurrency import for_each
-from tidelore.core.config import sync_settings
 from tidelore.core.errors import RemoteError
 from tidelore.engine.ports import Parent
 from tidelore.store.mirror.child_progress import make_due, parents_by_number
 from tidelore.store.work.session import Session
 from tidelore.sync.children import CONVERSATIONS, kinds_of
 from tidelore.sync.comment_parents import ParentFetcher
-from tidelore.sync.lists import IsOver, family_of
+from tidelore.sync.lists import IsOver
 from tidelore.sync.projects import ListTarget
 from tidelore.sync.report import ScopeReport
 
@@ -43,8 +42,8 @@ async def _refresh(
 ) -> None:
     home, shop = report.home, session.shop
     assert home is not None, "only known projects are refreshed"
-    kind = family_of(target.source, target.resource).kind
-    fetcher = ParentFetcher(session, target.source, target.configured, home, family_of)
+    kind = target.family.kind
+    fetcher = ParentFetcher(session, target, home)
 
     async def fetch(parent: Parent) -> None:
         if not is_over():
@@ -56,7 +55,6 @@ async def _refresh(
     except RemoteError as error:
         report.error = error
         return
-    settings = sync_settings(shop.config, target.source.name, target.configured)
     with session.writing() as tx:
-        for name in CONVERSATIONS.intersection(kinds_of(target, settings)):
+        for name in CONVERSATIONS.intersection(kinds_of(target, shop.config)):
             make_due(tx, kind, name, home.id, [parent.id for parent in known])

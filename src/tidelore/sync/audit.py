@@ -7,17 +7,16 @@ is gone. Children of missing or extra items are not reported separately. Writes 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
-from typing import Generic, Protocol, TypeVar
+from typing import Any
 
 from msgspec import Struct, field
 
 from tidelore.core.clock import Clock
 from tidelore.core.concurrency import for_each
-from tidelore.core.config import Config, sync_settings
+from tidelore.core.config import Config
 from tidelore.core.errors import (
     CredentialsRejected,
     IntegrityError,
@@ -26,23 +25,21 @@ from tidelore.core.errors import (
     RemoteError,
     TideloreError,
 )
-from tidelore.core.model import ListedRecord, Rejected, TopicRecord
+from tidelore.core.model import Rejected
 from tidelore.core.progress import OnProgress, Progress, silent
-from tidelore.engine.ports import Lister, Page, Parent
+from tidelore.engine.ports import Page, Parent
 from tidelore.engine.whole import read_by_creation, read_lists
 from tidelore.http.limits import SourceOutages
 from tidelore.sources.compare import compared
 from tidelore.sources.ports import RESOURCES, TOPICS
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.cursors import list_cursors
-from tidelore.store.mirror.page_writer import ItemTable
 from tidelore.store.mirror.projects import ProjectRow
-from tidelore.store.mirror.topics import TopicTable
 from tidelore.store.reading.inventory import Holding, holdings
 from tidelore.store.work.last_sync import last_success_at
 from tidelore.sync.children import CHILDREN, kinds_of
-from tidelore.sync.lists import SIDE_BY_SIDE, SWITCHED_OFF, family_of, table_of, topic_list, why_unavailable
-from tidelore.sync.projects import ListTarget, find_chosen, horizon_of, reason_to_skip
+from tidelore.sync.lists import SIDE_BY_SIDE, SWITCHED_OFF, list_of, table_of, why_unavailable
+from tidelore.sync.projects import ListTarget, horizon_of, reason_to_skip
 
 VERDICTS = ("missing", "extra", "different", "unreadable")
 
@@ -176,8 +173,7 @@ async def audit(
         scope.horizon = horizon_of(config, target.source.name, target.configured, clock)
         try:
             if scope.error is None:
-                comparison = TopicComparison if target.is_topics else ParentComparison
-                await comparison(database, config, target, scope, on_progress).run()
+                await ListComparison(database, config, target, scope, on_progress).run()
         except RemoteError as error:
             scope.skipped = why_unavailable(target, error)
             scope.error = None if scope.skipped is not None else error
@@ -190,43 +186,22 @@ async def audit(
     return AuditReport(last_success_at(database), [scope for scope in scopes if not scope.absent])
 
 
-class Numbered(Protocol):
-    """A record with a number inside its project."""
+class ListComparison:
+    """The comparison of one target, and of the children of items that both sides have; `scope` receives the results.
 
-    @property
-    def iid(self) -> int: ...
-
-
-R = TypeVar("R", bound=Numbered)
-
-
-class ListComparison(ABC, Generic[R]):
-    """The comparison of one target; `scope` receives the results."""
+    The version of a topic covers its comments.
+    """
 
     def __init__(
-        self,
-        database: Database,
-        config: Config,
-        target: ListTarget,
-        scope: ScopeAudit,
-        on_progress: OnProgress,
-        table: ItemTable[R],
+        self, database: Database, config: Config, target: ListTarget, scope: ScopeAudit, on_progress: OnProgress
     ) -> None:
         self._database = database
         self._config = config
         self._target = target
         self._scope = scope
         self._on_progress = on_progress
-        self._table = table
-        self._settings = sync_settings(config, target.source.name, target.configured)
-
-    @abstractmethod
-    def _list(self, project: ProjectRow) -> Lister[R]:
-        """Return the list in order of creation."""
-
-    @abstractmethod
-    async def _compare(self, project: ProjectRow) -> None:
-        """Compare the list, and what belongs to its items."""
+        self._table = table_of(target)
+        self._settings = target.settings(config)
 
     async def run(self) -> None:
         """Compare everything unless the project is skipped."""
@@ -240,8 +215,14 @@ class ListComparison(ABC, Generic[R]):
         found = [row for row in list_cursors(self._database) if (row.source, row.surface, row.scope) == place]
         for row in found:
             scope.synced_at, scope.horizon = row.polled_at, min(scope.horizon, row.horizon_at or 0)
+        if self._target.is_topics and not project.has_topics:
+            scope.skipped, scope.absent = SWITCHED_OFF, scope.synced_at is None
+            return
         try:
-            await self._compare(project)
+            read = await self._compare_list(project)
+            if self._target.has_parents:
+                held = holdings(self._database, self._target.family.kind, project.id, read)
+                await self._compare_children(project, list(held.values()))
         finally:
             scope.differences.sort(key=_place)
 
@@ -249,7 +230,7 @@ class ListComparison(ABC, Generic[R]):
         """Return the project as it is stored, or as the forge returns it; store nothing."""
         target = self._target
         source, listed = target.source, target.listed
-        known = find_chosen(self._database, source.name, target.configured, listed)
+        known = target.stored_project(self._database)
         if known is not None:
             return known
         record = listed or await source.resolve(target.configured)
@@ -268,7 +249,7 @@ class ListComparison(ABC, Generic[R]):
 
     async def _compare_list(self, project: ProjectRow) -> list[int]:
         """Compare the items and return the remote ids of those that were read."""
-        lister = self._list(project)
+        lister = list_of(self._target, project, by_creation=True)
         read: list[int] = []
         met: set[str] = set()
         async for page in read_by_creation(lister):
@@ -288,7 +269,7 @@ class ListComparison(ABC, Generic[R]):
         self._scope.items = len(met)
         return read
 
-    def _compare_page(self, project: ProjectRow, page: Page[R], met: set[str]) -> list[int]:
+    def _compare_page(self, project: ProjectRow, page: Page[Any], met: set[str]) -> list[int]:
         """Compare one page with the copy and return the remote ids; skip items that were already compared."""
         items = {item.version.id: item for item in page.items if str(item.version.id) not in met}
         stored = self._table.stored(self._database, project.id, [int(key) for key in items])
@@ -318,46 +299,9 @@ class ListComparison(ABC, Generic[R]):
     def _tell(self, stage: str, done: int, total: int | None, note: str) -> None:
         self._on_progress(Progress(self._scope.project, stage, done, total, note))
 
-
-class TopicComparison(ListComparison[TopicRecord]):
-    """The comparison of the topics of a project; the version of a topic covers its comments."""
-
-    def __init__(
-        self, database: Database, config: Config, target: ListTarget, scope: ScopeAudit, on_progress: OnProgress
-    ) -> None:
-        super().__init__(database, config, target, scope, on_progress, TopicTable())
-
-    def _list(self, project: ProjectRow) -> Lister[TopicRecord]:
-        return topic_list(self._target, project, by_creation=True)
-
-    async def _compare(self, project: ProjectRow) -> None:
-        if project.has_topics:
-            await self._compare_list(project)
-            return
-        self._scope.skipped = SWITCHED_OFF
-        self._scope.absent = self._scope.synced_at is None
-
-
-class ParentComparison(ListComparison[ListedRecord]):
-    """The comparison of a list of issues or merge requests, and of the children of items that both sides have."""
-
-    def __init__(
-        self, database: Database, config: Config, target: ListTarget, scope: ScopeAudit, on_progress: OnProgress
-    ) -> None:
-        super().__init__(database, config, target, scope, on_progress, table_of(target))
-        self._kind = family_of(target.source, target.resource).kind
-
-    def _list(self, project: ProjectRow) -> Lister[ListedRecord]:
-        return self._target.source.listing(self._target.resource, project.remote_id, by_creation=True)
-
-    async def _compare(self, project: ProjectRow) -> None:
-        read = await self._compare_list(project)
-        held = holdings(self._database, self._kind, project.id, read)
-        await self._compare_children(project, list(held.values()))
-
     async def _compare_children(self, project: ProjectRow, parents: Sequence[Holding]) -> None:
         source, resource = self._target.source, self._target.resource
-        kinds = kinds_of(self._target, self._settings)
+        kinds = kinds_of(self._target, self._config)
         jobs = [(parent, kind) for parent in parents for kind in kinds]
         for kind in kinds:
             source.announce(kind, resource, project.remote_id, project.path, [_as_parent(one) for one in parents])
@@ -383,7 +327,7 @@ class ParentComparison(ListComparison[ListedRecord]):
 
     def _held(self, parent: Holding, kind: str) -> dict[str, bytes]:
         """Return the stored children of one kind of a parent, each with its content hash."""
-        return CHILDREN[kind].held(self._database.read, self._database, self._kind, parent.id)
+        return CHILDREN[kind].held(self._database.read, self._database, self._target.family.kind, parent.id)
 
     def _judge_children(
         self, parent: Holding, kind: str, met: Mapping[str, bytes], rejected: Sequence[Rejected]

@@ -18,9 +18,9 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from tidelore.core.concurrency import gather
-from tidelore.core.config import Sync, sync_settings
+from tidelore.core.config import Config
 from tidelore.core.errors import BudgetSpent, CredentialsRejected, QueryLimited, RateLimited, RemoteError
-from tidelore.core.model import ChildRecord, Scope, StatusRecord
+from tidelore.core.model import ChildRecord, StatusRecord
 from tidelore.core.progress import OnProgress, Progress, silent
 from tidelore.engine.child_sync import ChildSync, ChildTally
 from tidelore.engine.crashpoint import Seam
@@ -41,7 +41,7 @@ from tidelore.store.mirror.children import (
 from tidelore.store.mirror.comments import COMMENTS, REVIEWS, THREADS, settle_comments
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.session import Session
-from tidelore.sync.lists import SIDE_BY_SIDE, IsOver, family_of, never
+from tidelore.sync.lists import SIDE_BY_SIDE, IsOver, never
 from tidelore.sync.projects import ListTarget
 from tidelore.sync.report import ChildReport, RunConsumer, ScopeReport
 
@@ -53,12 +53,12 @@ PROMPT_MS = 2000
 """How long after a change all children except notes are certainly visible: the forge's clock has whole seconds."""
 
 
-def kinds_of(target: ListTarget, settings: Sync) -> tuple[str, ...]:
+def kinds_of(target: ListTarget, config: Config) -> tuple[str, ...]:
     """Return the kinds of children to read for a list, without those that are read on demand."""
     if not target.has_parents:
         return ()
-    kind = family_of(target.source, target.resource).kind
-    return tuple(name for name in wanted_children(kind, settings) if name not in kind.on_demand)
+    kind = target.family.kind
+    return tuple(name for name in wanted_children(kind, target.settings(config)) if name not in kind.on_demand)
 
 
 FED = ("comments", "threads")
@@ -89,8 +89,8 @@ async def sync_children(
             if target.followed:
                 # Comments are read with the feeds or thread by thread. A timeline grows with the thread.
                 left_out = {*left_out, "comments", "resource_events"}
-            settings = sync_settings(session.shop.config, target.source.name, target.configured)
-            kinds = [kind for kind in kinds_of(target, settings) if kind not in left_out and only(kind)]
+            wanted = kinds_of(target, session.shop.config)
+            kinds = [kind for kind in wanted if kind not in left_out and only(kind)]
             try:
                 await _project(session, target, report, kinds, outages, on_progress, failed_since, is_over)
             except (CredentialsRejected, RateLimited) as error:
@@ -116,10 +116,8 @@ def count_others(session: Session, pairs: Sequence[tuple[ListTarget, ScopeReport
     for target, report in pairs:
         if report.home is None or report.error is not None or not target.has_parents:
             continue
-        parents = family_of(target.source, target.resource).kind
-        settings = sync_settings(shop.config, target.source.name, target.configured)
-        for kind in set(kinds_of(target, settings)) - CONVERSATIONS:
-            found += count_due(shop.database, parents, kind, report.home.id)[0]
+        for kind in set(kinds_of(target, shop.config)) - CONVERSATIONS:
+            found += count_due(shop.database, target.family.kind, kind, report.home.id)[0]
     return found
 
 
@@ -137,7 +135,7 @@ async def sync_positions(
     for target, report in pairs:
         if not target.has_parents or report.home is None or report.error is not None:
             continue
-        parents = family_of(target.source, target.resource).kind
+        parents = target.family.kind
         for kind in (name for name in parents.on_demand if name in parents.children):
             due, _ = count_due(session.shop.database, parents, kind, report.home.id)
             child = ChildReport(kind, vital=False, due=min(due, POSITIONS_AT_ONCE))
@@ -174,7 +172,7 @@ def settle_feeds(session: Session, pairs: Sequence[tuple[ListTarget, ScopeReport
             continue
         read_at = feeds.get((target.source.name, home.id), {})
         if read_at.keys() == target.source.feeds.keys():
-            kind, now = family_of(target.source, target.resource).kind, session.shop.clock.now_ms()
+            kind, now = target.family.kind, session.shop.clock.now_ms()
             times = {"read_at": min(read_at.values()), "settle_ms": PROMPT_MS, "now_ms": now}
             with session.writing() as tx:
                 settle_comments(tx, kind, home.id, **times, horizon=horizons[home.id])
@@ -190,7 +188,7 @@ async def scan_threads(
     """Read all comments of these threads from the beginning, due or not, and store what differs."""
     for resource in source.resources:
         target = ListTarget(source, project.configured, resource)
-        kind = family_of(source, resource).kind
+        kind = target.family.kind
         for parent in parents_by_number(session.shop.database, kind, project.id, numbers):
             for name in (name for name in SCANNED if name in kind.children):
                 child = ChildReport(name)
@@ -225,7 +223,7 @@ async def _project(
         if report.error is not None:
             return
         child = report.children.setdefault(kind, ChildReport(kind))
-        parents = family_of(target.source, target.resource).kind
+        parents = target.family.kind
         due, live = count_due(session.shop.database, parents, kind, project.id)
         child.due += due
         child.unchanged = live - due
@@ -260,14 +258,14 @@ class ProjectChildren:
         self._is_over = is_over
         self.left = False
         self.limited: QueryLimited | None = None
-        self._settings = sync_settings(shop.config, target.source.name, target.configured)
-        parents = family_of(target.source, target.resource).kind
+        self._settings = target.settings(shop.config)
+        parents = target.family.kind
         refused = find_refusal(shop.database, parents, child.kind, project.id)
         child.unavailable = None if refused is None else refused.error
         self.is_paused = refused is not None and shop.clock.now_ms() < refused.next_attempt_at
         self.writer = ChildWriter(
             shop.database,
-            Scope(target.source.name, target.surface, str(project.remote_id), project.id, project.path),
+            target.scope(project),
             parents,
             CHILDREN[child.kind],
             shop.clock.now_ms,
@@ -422,10 +420,10 @@ class StatusStage:
         self, targets: Sequence[ListTarget], reports: Sequence[ScopeReport], is_over: IsOver = never
     ) -> None:
         """Read the status of every due issue in the projects of these reports, and update the reports."""
-        by_scope = {(target.source.name, target.configured, target.surface): target for target in targets}
+        by_key = {target.key: target for target in targets}
         projects: dict[int, _StatusProject] = {}
         for report in reports if self._wanted else ():
-            target, home = by_scope[report.source, report.configured, report.surface], report.home
+            target, home = by_key[report.key], report.home
             if home is None or report.error is not None or home.id in projects or not _has_statuses(target):
                 continue
             if report.source not in self._stopped and home.id not in self._failed:

@@ -12,15 +12,15 @@ from typing import Generic, TypeVar
 
 from msgspec.structs import replace
 
-from tidelore.core.model import CommentRecord, Item, ListedRecord, ParentRecord, PullIssueRecord
+from tidelore.core.model import CommentRecord, Item, ListedRecord, ParentRecord, ProjectRecord, PullIssueRecord
+from tidelore.core.references import Kind
 from tidelore.engine.ports import Lister, ListRequest, Page
-from tidelore.sources.ports import ProjectSource
 from tidelore.store.mirror.comments import find_parents
-from tidelore.store.mirror.page_writer import FetchedItem, store_fetched_items
-from tidelore.store.mirror.parents import Family
+from tidelore.store.mirror.page_writer import FetchedItem, StoredItem, store_fetched_items
 from tidelore.store.mirror.payloads import packer
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.session import Session
+from tidelore.sync.projects import ListTarget
 
 R = TypeVar("R")
 
@@ -55,19 +55,10 @@ class NeedsParents(Generic[R]):
 class ParentFetcher:
     """Fetches and stores missing parents of one project."""
 
-    def __init__(
-        self,
-        session: Session,
-        source: ProjectSource,
-        configured: str,
-        project: ProjectRow,
-        family_of: Callable[[ProjectSource, str], Family],
-    ) -> None:
+    def __init__(self, session: Session, target: ListTarget, project: ProjectRow) -> None:
         self._session = session
-        self._source = source
-        self._configured = configured
+        self._target = target
         self._project = project
-        self._family_of = family_of
 
     async def of_comments(self, items: Sequence[Item[CommentRecord]]) -> list[Item[CommentRecord]]:
         """Return the comments whose parent is stored."""
@@ -94,32 +85,39 @@ class ParentFetcher:
         """Fetch one issue or pull request and store it; one that does not exist is passed over."""
         resource = "merge_requests" if pulls_only else "issues"
         fetched_since = self._session.shop.clock.now_ms()
-        page = await self._source.listing(resource, self._project.remote_id).fetch_one(str(number))
+        target = replace(self._target, resource=resource)
+        page = await target.source.listing(resource, self._project.remote_id).fetch_one(str(number))
         for item in page.items:
             if isinstance(item.record, PullIssueRecord):
                 await self.fetch(number, pulls_only=True)
             else:
-                self._store(Item(item.version, item.at, item.payload, item.record), resource, fetched_since)
+                found = Item(item.version, item.at, item.payload, item.record)
+                fetched = fetched_item("mr" if pulls_only else "issue", target, found, self._project)
+                store_items(self._session, [fetched], fetched_since)
 
-    def _store(self, item: Item[ParentRecord], resource: str, fetched_since: int) -> None:
-        shop = self._session.shop
-        fetched = FetchedItem(
-            "issue" if resource == "issues" else "mr",
-            self._family_of(self._source, resource),
-            self._source.name,
-            f"{self._source.kind}.{resource}",
-            self._configured,
-            self._project,
-            None,
-            item,
-        )
-        store_fetched_items(
-            shop.database,
-            self._session.lease,
-            [fetched],
-            fetched_since=fetched_since,
-            now_ms=shop.clock.now_ms,
-            pack=packer(compress=shop.config.storage.compress_raw_payloads),
-            seam=shop.seam,
-            consumer=self._session.consumer,
-        )
+
+def fetched_item(
+    kind: Kind,
+    target: ListTarget,
+    item: Item[ParentRecord],
+    project: ProjectRow | None,
+    record: ProjectRecord | None = None,
+) -> FetchedItem:
+    """Return an item of a list that was fetched by its number, with its project or the record of that."""
+    source = target.source.name
+    return FetchedItem(kind, target.family, source, target.surface, target.configured, project, record, item)
+
+
+def store_items(session: Session, items: Sequence[FetchedItem], fetched_since: int) -> list[StoredItem]:
+    """Store items that were fetched by their numbers, all in one transaction."""
+    shop = session.shop
+    return store_fetched_items(
+        shop.database,
+        session.lease,
+        items,
+        fetched_since=fetched_since,
+        now_ms=shop.clock.now_ms,
+        pack=packer(compress=shop.config.storage.compress_raw_payloads),
+        seam=shop.seam,
+        consumer=session.consumer,
+    )

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal, TypeVar
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.core.config import feedback_settings
-from tidelore.core.errors import CredentialsRejected, RateLimited, RemoteError, RepositoryReplaced
+from tidelore.core.errors import keep_failure
 from tidelore.core.model import ISSUE_COMMENT, REVIEW_COMMENT, Scope
 from tidelore.core.progress import OnProgress
 from tidelore.engine.cursor import why_invalid
@@ -30,7 +30,6 @@ from tidelore.store.database.port import Database
 from tidelore.store.mirror.comments import CommentTable, settle_thread
 from tidelore.store.mirror.cursors import load_cursor, save_cursor, thread_scope, transfer_position
 from tidelore.store.mirror.kinds import ISSUE, MERGE_REQUEST
-from tidelore.store.mirror.page_writer import ItemTable, PageWriter
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.mirror.quarantine import due_entries
 from tidelore.store.work.followed_issues import IssueCursor, followed_issues
@@ -38,11 +37,9 @@ from tidelore.store.work.service_records import PollCost, load_cost, save_cost
 from tidelore.store.work.session import Session
 from tidelore.store.work.tracked_pull_requests import AWAITING, BLOCKED, TrackedPr, list_tracked
 from tidelore.sync.comment_parents import ParentFetcher
-from tidelore.sync.lists import IsOver, ListReading, TimedList, TimeIsUp, family_of, follow_rename, tell_scan
+from tidelore.sync.lists import IsOver, ListReading, TimedList, TimeIsUp, follow_rename, page_writer, tell_scan
 from tidelore.sync.projects import ListTarget
 from tidelore.sync.report import RunConsumer, ScopeReport
-
-R = TypeVar("R")
 
 FetchMode = Literal["repo", "thread"]
 
@@ -197,8 +194,7 @@ class FollowedReading:
         return thread_scope(project.source, project.id, project.remote_id, watch.surface, watch.number)
 
     def _list_scope(self, name: str) -> Scope:
-        project, target = self._project, self._targets[name]
-        return Scope(project.source, target.surface, str(project.remote_id), project.id, project.path)
+        return self._targets[name].scope(self._project)
 
     def _are_feeds_open(self, known: PollCost | None) -> bool:
         begun = all(load_cursor(self._database, self._list_scope(name)).watermark for name in self._source.feeds)
@@ -249,7 +245,7 @@ class FollowedReading:
         for name, kind in self._source.feeds.items():
             scope = self._list_scope(name)
             if due_entries(self._database, scope, shop.clock.now_ms(), 1):
-                intake = Intake(self._writer(scope, CommentTable(kind)), shop.clock.now_ms, shop.seam)
+                intake = Intake(page_writer(self._session, scope, CommentTable(kind)), shop.clock.now_ms, shop.seam)
                 intake.load(self._plan(Order.UPDATED).safe_backfill_ms)
                 timed = TimedList(self._source.feed(name, self._project.remote_id), self._is_over)
                 await retry_quarantined(timed, intake)
@@ -268,33 +264,19 @@ class FollowedReading:
                     await parents.fetch(number)
 
     def _parents(self) -> ParentFetcher:
-        target = self._targets["merge_requests"]
-        return ParentFetcher(self._session, target.source, target.configured, self._project, family_of)
+        return ParentFetcher(self._session, self._targets["merge_requests"], self._project)
 
     async def _snapshot(self, number: int) -> None:
         """Fetch one pull request, if it changed."""
-        project, target = self._project, self._targets["merge_requests"]
+        project = self._project
         scope = thread_scope(project.source, project.id, project.remote_id, "pr_snapshot", number)
-        writer = self._writer(scope, family_of(target.source, "merge_requests"))
+        writer = page_writer(self._session, scope, self._targets["merge_requests"].family)
         intake = Intake(writer, self._session.shop.clock.now_ms, self._session.shop.seam)
         lister = self._source.snapshot(project.remote_id, number)
         timed = TimedList(lister, self._is_over)
         await Walk(timed, intake, self._plan(Order.ID)).run()
         self._report.server_at = intake.server_at
         self._consumer.note_read(project.id, "merge_requests", timed.requests, intake.tally)
-
-    def _writer(self, scope: Scope, table: ItemTable[R]) -> PageWriter[R]:
-        shop = self._session.shop
-        return PageWriter(
-            shop.database,
-            scope,
-            table,
-            shop.clock.now_ms,
-            lease=self._session.lease,
-            compress=shop.config.storage.compress_raw_payloads,
-            seam=shop.seam,
-            consumer=self._session.consumer,
-        )
 
     def _plan(self, order: Order) -> Plan:
         settings = self._settings
@@ -316,7 +298,7 @@ class FollowedReading:
                     await self._read_thread(watch, scope)
 
     async def _read_thread(self, watch: WatchedList, scope: Scope) -> None:
-        writer = self._writer(scope, CommentTable(watch.kind))
+        writer = page_writer(self._session, scope, CommentTable(watch.kind))
         intake = Intake(writer, self._session.shop.clock.now_ms, self._session.shop.seam)
         timed = TimedList(self._source.thread(self._project.remote_id, watch.kind, watch.number), self._is_over)
         tell_scan("incremental_scan_started" if writer.load().complete else "incremental_scan_backfill", scope)
@@ -369,10 +351,7 @@ class FollowedReading:
     def _catching(self, what: str) -> Iterator[None]:
         """Record the error of one thread, so that the others continue; errors of the host or repository pass."""
         try:
-            yield
-        except (CredentialsRejected, RateLimited, RepositoryReplaced):
-            raise
-        except RemoteError as error:
-            self._report.failures[what] = error
+            with keep_failure(self._report.failures, what):
+                yield
         except TimeIsUp:
             self._report.list_left = True

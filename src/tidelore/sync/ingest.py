@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tidelore.core.concurrency import gather
 from tidelore.core.errors import RemoteError
-from tidelore.core.model import Scope
 from tidelore.core.progress import OnProgress
 from tidelore.engine.window import is_open
 from tidelore.http.limits import SourceOutages
@@ -31,10 +31,9 @@ from tidelore.sync.lists import (
     ListReading,
     follow_rename,
     never,
-    topic_writer,
     why_unavailable,
 )
-from tidelore.sync.projects import ListTarget, find_chosen, reason_to_skip, resolve_project
+from tidelore.sync.projects import ListTarget, reason_to_skip, resolve_project
 from tidelore.sync.report import RunConsumer, ScopeKey, ScopeReport
 
 
@@ -173,7 +172,7 @@ class _Ingestion(Struct):
         report.project = project.path
         report.skipped = reason_to_skip(self.session.shop.config, project)
         if report.skipped is None and target.is_topics and not project.has_topics:
-            report.absent = topic_writer(self.session, target, project).load().watermark is None
+            report.absent = load_cursor(self.session.shop.database, target.scope(project)).watermark is None
             report.skipped = SWITCHED_OFF
         if report.skipped is not None:
             return
@@ -190,8 +189,7 @@ class _Ingestion(Struct):
         """Let the consumer see a project before its first list is read in this run."""
         if self.consumer is not None and project.id not in self.prepared:
             self.prepared.add(project.id)
-            surface = f"{target.source.kind}.merge_requests"
-            scope = Scope(target.source.name, surface, str(project.remote_id), project.id, project.path)
+            scope = replace(target, resource="merge_requests").scope(project)
             await self.consumer.prepare(self.session, project, load_cursor(self.session.shop.database, scope))
 
 
@@ -222,10 +220,10 @@ def _resumed(session: Session, group: Sequence[ListTarget], turns: Mapping[Scope
 def _is_finished(session: Session, target: ListTarget) -> bool:
     """Return whether the last walk over a list came to its end."""
     database = session.shop.database
-    project = find_chosen(database, target.source.name, target.configured, target.listed)
+    project = target.stored_project(database)
     if project is None or target.followed:
         return False
-    scope = Scope(target.source.name, target.surface, str(project.remote_id), project.id, project.path)
+    scope = target.scope(project)
     cursor = load_cursor(database, scope)
     window, mark = cursor.window, cursor.watermark
     # A window from before the watermark was kept from a walk that is over.

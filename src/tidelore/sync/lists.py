@@ -11,18 +11,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from itertools import accumulate
 from types import MappingProxyType
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tidelore.core.clock import Clock
-from tidelore.core.config import feedback_settings, sync_settings
+from tidelore.core.config import feedback_settings
 from tidelore.core.errors import AccessRefused, FeatureDisabled, RemoteError, RemoteNotFound
-from tidelore.core.model import Item, ListedRecord, MergeRequestRecord, PullIssueRecord, Scope, TopicRecord
+from tidelore.core.model import Item, ListedRecord, MergeRequestRecord, PullIssueRecord, Scope
 from tidelore.core.progress import OnProgress, Progress
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import move_horizon
@@ -31,18 +30,17 @@ from tidelore.engine.ledger import Counters
 from tidelore.engine.newest_first import NewestFirstPlan, NewestFirstWalk
 from tidelore.engine.ports import Batch, Lister, ListRequest, Page
 from tidelore.engine.walk import Plan, Walk
-from tidelore.sources.ports import FeedSource, ProjectSource, Resource, TopicSource
+from tidelore.sources.ports import FeedSource, TopicSource
 from tidelore.store.mirror.child_writer import reset_watermarks
 from tidelore.store.mirror.comments import CommentTable
 from tidelore.store.mirror.cursors import reset_cursor
 from tidelore.store.mirror.issue_sides import IssuesWithSides
 from tidelore.store.mirror.page_writer import ItemTable, PageWriter, SelectedItems
-from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS, Family
 from tidelore.store.mirror.projects import ProjectRow, was_renamed
 from tidelore.store.mirror.topics import TopicTable
 from tidelore.store.work.session import Session
 from tidelore.sync.comment_parents import NeedsParents, ParentFetcher
-from tidelore.sync.projects import ListTarget, find_again, horizon_of, refresh_project
+from tidelore.sync.projects import ListTarget, family_of, find_again, horizon_of, refresh_project
 from tidelore.sync.report import ScopeReport
 
 _LOG = logging.getLogger(__name__)
@@ -114,17 +112,6 @@ class TimedList(Generic[R]):
 
 
 SIDE_BY_SIDE = 8
-_BASES: Mapping[str, Family] = MappingProxyType({"issues": ISSUES, "merge_requests": MERGE_REQUESTS})
-
-
-@cache
-def _family(name: str, resource: Resource) -> Family:
-    return _BASES[name].of_source(resource.children, resource.asides, resource.by_columns, resource.keeps)
-
-
-def family_of(source: ProjectSource, resource: str) -> Family:
-    """Return how the issues or merge requests of a source are stored."""
-    return _family(resource, source.resources[resource])
 
 
 async def follow_rename(session: Session, target: ListTarget, report: ScopeReport) -> None:
@@ -132,7 +119,7 @@ async def follow_rename(session: Session, target: ListTarget, report: ScopeRepor
     home = report.home
     if home is None or not target.has_parents:
         return
-    if was_renamed(session.shop.database, home.id, family_of(target.source, target.resource).table):
+    if was_renamed(session.shop.database, home.id, target.family.table):
         report.home = await refresh_project(session, target.source, home)
         report.project = report.home.path
 
@@ -149,11 +136,19 @@ def why_unavailable(target: ListTarget, error: RemoteError) -> str | None:
     return error.message if hidden else None
 
 
-def topic_list(target: ListTarget, project: ProjectRow, *, by_creation: bool = False) -> Lister[TopicRecord]:
-    """Return the topics of a project."""
-    assert isinstance(target.source, TopicSource), "only sources with topics have this list"
-    assert project.node_id is not None, "a project with topics has a global id"
-    return target.source.topics(project.node_id, by_creation=by_creation)
+def list_of(
+    target: ListTarget, project: ProjectRow, *, by_creation: bool = False, keyset: bool = False, backfill: bool = False
+) -> Lister[Any]:
+    """Return the remote list of a target, in the order in which it is read or `by_creation`."""
+    source = target.source
+    if target.is_topics:
+        assert isinstance(source, TopicSource), "only sources with topics have this list"
+        assert project.node_id is not None, "a project with topics has a global id"
+        return source.topics(project.node_id, by_creation=by_creation)
+    if target.is_feed:
+        assert isinstance(source, FeedSource), "only sources with feeds have this list"
+        return source.feed(target.resource, project.remote_id)
+    return source.listing(target.resource, project.remote_id, by_creation=by_creation, keyset=keyset, backfill=backfill)
 
 
 async def refresh_topic(session: Session, target: ListTarget, project: ProjectRow, number: int) -> Tally:
@@ -161,45 +156,43 @@ async def refresh_topic(session: Session, target: ListTarget, project: ProjectRo
 
     Raises RemoteNotFound if the server has no such topic; the stored one is left to the verification.
     """
-    page = await topic_list(target, project).fetch_one(str(number))
+    page = await list_of(target, project).fetch_one(str(number))
     if not page.items and not page.rejected:
         raise RemoteNotFound(f"{project.path}#{number} not found, or the token has no access", reason="not_found")
-    writer = topic_writer(session, target, project)
+    writer = writer_for(session, target, project)
     intake = Intake(writer, session.shop.clock.now_ms, session.shop.seam)
     intake.take(page, writer.load())
     return intake.tally
 
 
-def topic_writer(session: Session, target: ListTarget, project: ProjectRow) -> PageWriter[TopicRecord]:
-    """Return the writer that stores the topics of a project."""
-    return _page_writer(session, target, project, TopicTable())
-
-
-def writer_for(session: Session, target: ListTarget, project: ProjectRow) -> PageWriter[ListedRecord]:
-    """Return the writer that stores the issues or merge requests of a target."""
+def writer_for(session: Session, target: ListTarget, project: ProjectRow) -> PageWriter[Any]:
+    """Return the writer that stores the items of a target."""
 
     def select(record: MergeRequestRecord) -> bool:
         return session.consumer is not None and session.consumer.selects(project.id, record)
 
-    return _page_writer(session, target, project, table_of(target, select))
+    return page_writer(session, target.scope(project), table_of(target, select))
 
 
 def _everything(_record: MergeRequestRecord) -> bool:
     return True
 
 
-def table_of(target: ListTarget, select: Callable[[MergeRequestRecord], bool] = _everything) -> ItemTable[ListedRecord]:
+def table_of(target: ListTarget, select: Callable[[MergeRequestRecord], bool] = _everything) -> ItemTable[Any]:
     """Return the rows that the items of a target become; `select` chooses those of a followed project."""
-    source = target.source
+    if target.is_topics:
+        return TopicTable()
+    if target.is_feed:
+        return CommentTable(target.source.feeds[target.resource])
     if target.followed:
-        return SelectedItems(family_of(source, target.resource), select)
-    if source.resources[target.resource].has_sides:
-        return IssuesWithSides(family_of(source, "issues"), family_of(source, "merge_requests"))
-    return family_of(source, target.resource)
+        return SelectedItems(target.family, select)
+    if target.has_sides:
+        return IssuesWithSides(target.family, family_of(target.source, "merge_requests"))
+    return target.family
 
 
-def _page_writer(session: Session, target: ListTarget, project: ProjectRow, table: ItemTable[R]) -> PageWriter[R]:
-    scope = Scope(target.source.name, target.surface, str(project.remote_id), project.id, project.path)
+def page_writer(session: Session, scope: Scope, table: ItemTable[R]) -> PageWriter[R]:
+    """Return the writer that stores pages of a list in this run."""
     shop = session.shop
     return PageWriter(
         shop.database,
@@ -246,37 +239,22 @@ class ListReading(Struct):
             with self.session.writing() as tx:
                 reset_cursor(tx, target.source.name, target.surface, str(project.remote_id))
                 if target.has_parents:
-                    reset_watermarks(tx, family_of(target.source, target.resource).kind, project.id)
-        if target.is_topics:
-            topics = self._to_horizon(topic_writer(self.session, target, project))
-            await self._read(project, topics, topic_list(target, project))
-            return
-        parents = ParentFetcher(self.session, target.source, target.configured, project, family_of)
-        if target.is_feed:
-            assert isinstance(target.source, FeedSource), "only sources with feeds have this list"
-            comments = CommentTable(target.source.feeds[target.resource])
-            feed = target.source.feed(target.resource, project.remote_id)
-            to_feed = self._to_horizon(_page_writer(self.session, target, project, comments))
-            # Of a followed project only comments with a stored parent are kept.
-            lister = feed if target.followed else NeedsParents(feed, parents.of_comments, self.report.horizon)
-            await self._read(project, to_feed, lister)
-            return
+                    reset_watermarks(tx, target.family.kind, project.id)
         writer = self._to_horizon(writer_for(self.session, target, project))
-        settings = sync_settings(self.session.shop.config, target.source.name, target.configured)
-        items = target.source.listing(
-            target.resource,
-            project.remote_id,
-            keyset=settings.use_keyset_pagination,
-            backfill=writer.load().watermark is None,
-        )
-        if target.source.resources[target.resource].has_sides:
+        settings, is_new = target.settings(self.session.shop.config), writer.load().watermark is None
+        items = list_of(target, project, keyset=settings.use_keyset_pagination, backfill=is_new)
+        parents = ParentFetcher(self.session, target, project)
 
-            async def with_pulls(found: Sequence[Item[ListedRecord]]) -> list[Item[ListedRecord]]:
-                if any(isinstance(item.record, PullIssueRecord) for item in found):
-                    await self._read_unread_pulls(project)
-                return await parents.of_sides(found)
+        async def with_pulls(found: Sequence[Item[ListedRecord]]) -> list[Item[ListedRecord]]:
+            if any(isinstance(item.record, PullIssueRecord) for item in found):
+                await self._read_unread_pulls(project)
+            return await parents.of_sides(found)
 
+        if target.has_sides:
             items = NeedsParents(items, with_pulls, self.report.horizon)
+        elif target.is_feed and not target.followed:
+            # Of a followed project only comments with a stored parent are kept.
+            items = NeedsParents(items, parents.of_comments, self.report.horizon)
         await self._read(project, writer, items)
 
     async def _read_unread_pulls(self, project: ProjectRow) -> None:
@@ -336,7 +314,7 @@ class ListReading(Struct):
     def _span(self) -> tuple[int, int]:
         """Return the overlap with what was read before, and how far to go back if the position is invalid."""
         config, target = self.session.shop.config, self.target
-        settings = sync_settings(config, target.source.name, target.configured)
+        settings = target.settings(config)
         feedback = feedback_settings(config, target.source.name, target.configured)
         if feedback is None or not target.source.feeds:
             return int(settings.cursor_rewind_seconds * 1000), Plan().safe_backfill_ms

@@ -243,8 +243,8 @@ async def _positions(
     make_documents: MakeDocuments | None,
 ) -> None:
     """Read what is least urgent: the line ranges of notes that were stored, and can be searched, without them."""
-    by_scope = {(target.source.name, target.configured, target.surface): target for target in targets}
-    pairs = [(by_scope[scope.source, scope.configured, scope.surface], scope) for scope in report.scopes]
+    by_key = {target.key: target for target in targets}
+    pairs = [(by_key[scope.key], scope) for scope in report.scopes]
     # Phases only go forward, so these are a part of the last one.
     changed = await sync_positions(session, pairs, on_progress, time.begin("scrub"))
     if changed and make_documents is not None:

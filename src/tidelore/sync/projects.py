@@ -8,7 +8,9 @@ matches several groups and names is chosen once. The items of a project are not 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
+from types import MappingProxyType
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,10 +20,12 @@ from tidelore.core.config import (
     Config,
     ForgeHost,
     ProjectHost,
+    Sync,
     feedback_settings,
     find_host,
     forge_host,
     forge_hosts,
+    sync_settings,
 )
 from tidelore.core.errors import (
     ConfigError,
@@ -33,11 +37,12 @@ from tidelore.core.errors import (
     TideloreError,
     UserError,
 )
-from tidelore.core.model import ProjectRecord
+from tidelore.core.model import ProjectRecord, Scope
 from tidelore.core.references import match_one, parse_horizon
 from tidelore.engine.crashpoint import Seam
-from tidelore.sources.ports import RESOURCES, TOPICS, ProjectSource, TopicSource
+from tidelore.sources.ports import RESOURCES, TOPICS, ProjectSource, Resource, TopicSource
 from tidelore.store.database.port import Database
+from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS, Family
 from tidelore.store.mirror.projects import (
     ProjectRow,
     check_identity,
@@ -239,6 +244,19 @@ def _save(session: Session, source: ProjectSource, configured: str, record: Proj
     return project
 
 
+_BASES: Mapping[str, Family] = MappingProxyType({"issues": ISSUES, "merge_requests": MERGE_REQUESTS})
+
+
+@cache
+def _family(name: str, resource: Resource) -> Family:
+    return _BASES[name].of_source(resource.children, resource.asides, resource.by_columns, resource.keeps)
+
+
+def family_of(source: ProjectSource, resource: str) -> Family:
+    """Return how the issues or merge requests of a source are stored."""
+    return _family(resource, source.resources[resource])
+
+
 class ListTarget(Struct, frozen=True):
     """One list of one project. `listed` is its record if a group listed it; `failure` is why it cannot be read.
 
@@ -267,6 +285,11 @@ class ListTarget(Struct, frozen=True):
         return self.resource == TOPICS
 
     @property
+    def has_sides(self) -> bool:
+        """Whether it lists issues and the issue sides of merge requests."""
+        return self.has_parents and self.source.resources[self.resource].has_sides
+
+    @property
     def has_parents(self) -> bool:
         """Whether it lists issues or merge requests."""
         return self.resource in self.source.resources
@@ -274,6 +297,23 @@ class ListTarget(Struct, frozen=True):
     @property
     def key(self) -> ScopeKey:
         return self.source.name, self.configured, self.surface
+
+    @property
+    def family(self) -> Family:
+        """How its issues or merge requests are stored."""
+        return family_of(self.source, self.resource)
+
+    def scope(self, project: ProjectRow) -> Scope:
+        """Return the scope of this list, under which its position is stored."""
+        return Scope(self.source.name, self.surface, str(project.remote_id), project.id, project.path)
+
+    def settings(self, config: Config) -> Sync:
+        """Return the settings that apply to its project."""
+        return sync_settings(config, self.source.name, self.configured)
+
+    def stored_project(self, database: Database) -> ProjectRow | None:
+        """Return the stored row of its project, or None."""
+        return find_chosen(database, self.source.name, self.configured, self.listed)
 
 
 def check_resources(resources: Sequence[str]) -> None:

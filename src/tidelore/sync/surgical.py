@@ -21,7 +21,6 @@ from functools import partial
 from msgspec import Struct
 
 from tidelore.core.concurrency import for_each
-from tidelore.core.config import sync_settings
 from tidelore.core.errors import (
     CredentialsRejected,
     IntegrityError,
@@ -37,13 +36,12 @@ from tidelore.http.limits import SourceOutages
 from tidelore.sources.ports import ProjectSource
 from tidelore.store.mirror.comments import THREADS
 from tidelore.store.mirror.documents import DocumentSource
-from tidelore.store.mirror.page_writer import FetchedItem, StoredItem, sources_of, store_fetched_items
-from tidelore.store.mirror.payloads import packer
+from tidelore.store.mirror.page_writer import StoredItem, sources_of
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.events import Consumer
 from tidelore.store.work.session import Session, Workshop, lease_of, open_run
 from tidelore.sync.children import ProjectChildren, kinds_of
-from tidelore.sync.lists import family_of
+from tidelore.sync.comment_parents import fetched_item, store_items
 from tidelore.sync.projects import ListTarget
 from tidelore.sync.report import (
     ChildReport,
@@ -90,11 +88,7 @@ async def read_dependents(
     """Read and count every wanted kind of children of every item; record failures in the outcomes."""
     config = session.shop.config
     outages = SourceOutages(most=None)
-    jobs = [
-        (one, kind)
-        for one in synced
-        for kind in kinds_of(one.target, sync_settings(config, one.target.source.name, one.target.configured))
-    ]
+    jobs = [(one, kind) for one in synced for kind in kinds_of(one.target, config)]
     done = 0
     seen: Counter[str] = Counter()
 
@@ -253,20 +247,14 @@ class _Operation(Struct):
         return preflight.fetched
 
     async def _ingest(self, fetched: Sequence[PreflightItem], fetched_since: int) -> list[SyncedItem]:
-        shop, counters = self.session.shop, self.session.counters
+        counters = self.session.counters
         with self._stage("ingest"):
             targets = [self._target(one.choice) for one in fetched]
-            primaries = [_primary(one, target) for one, target in zip(fetched, targets, strict=True)]
-            landed = store_fetched_items(
-                shop.database,
-                self.session.lease,
-                primaries,
-                fetched_since=fetched_since,
-                now_ms=shop.clock.now_ms,
-                pack=packer(compress=shop.config.storage.compress_raw_payloads),
-                seam=shop.seam,
-                consumer=self.session.consumer,
-            )
+            primaries = [
+                fetched_item(one.choice.kind, target, one.item, one.home.row, one.home.record)
+                for one, target in zip(fetched, targets, strict=True)
+            ]
+            landed = store_items(self.session, primaries, fetched_since)
             synced = []
             for one, target, place in zip(fetched, targets, landed, strict=True):
                 one.outcome.ingested = place.parent is not None
@@ -322,14 +310,6 @@ class _Operation(Struct):
     def _save(self) -> None:
         self.session.run.set_counters(self.session.tallied())
         self.session.run.set_outcomes(write_outcomes(self.report.entity_outcomes))
-
-
-def _primary(one: PreflightItem, target: ListTarget) -> FetchedItem:
-    choice, home = one.choice, one.home
-    family = family_of(target.source, target.resource)
-    return FetchedItem(
-        choice.kind, family, choice.source, target.surface, choice.configured, home.row, home.record, one.item
-    )
 
 
 def _synced_item(one: PreflightItem, target: ListTarget, place: StoredItem) -> SyncedItem:

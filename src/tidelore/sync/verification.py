@@ -10,28 +10,23 @@ kinds. Children of items that the lists show as silently changed are read at onc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any
 
 from msgspec import Struct, field
 
-from tidelore.core.config import sync_settings
 from tidelore.core.errors import RemoteError
-from tidelore.core.model import ListedRecord, TopicRecord
 from tidelore.core.progress import OnProgress, Progress, silent
 from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.ports import Parent
 from tidelore.engine.scrub import Scrub
 from tidelore.http.limits import SourceOutages
-from tidelore.store.mirror.page_writer import PageWriter
+from tidelore.store.mirror.cursors import load_cursor
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.session import Session
 from tidelore.sync.children import ProjectChildren, kinds_of, sync_children
-from tidelore.sync.lists import IsOver, never, topic_list, topic_writer, why_unavailable, writer_for
-from tidelore.sync.projects import ListTarget, find_chosen, reason_to_skip, resolve_project
+from tidelore.sync.lists import IsOver, list_of, never, why_unavailable, writer_for
+from tidelore.sync.projects import ListTarget, reason_to_skip, resolve_project
 from tidelore.sync.report import ChildReport, ScopeReport
-
-R = TypeVar("R")
-
 
 SLICE = 200
 """How many parents to verify one kind of children of before the next kind: what was read with it waits in memory."""
@@ -63,13 +58,12 @@ def candidate(session: Session, target: ListTarget) -> ScrubCandidate | None:
         return None
     if target.failure is not None:
         return ScrubCandidate(target, 0, under_way=True)
-    project = find_chosen(session.shop.database, target.source.name, target.configured, target.listed)
+    project = target.stored_project(session.shop.database)
     if project is None or reason_to_skip(session.shop.config, project) is not None:
         return None
     if target.is_topics and not project.has_topics:
         return None
-    writer = topic_writer(session, target, project) if target.is_topics else writer_for(session, target, project)
-    cursor = writer.load()
+    cursor = load_cursor(session.shop.database, target.scope(project))
     if not cursor.complete:
         return None
     return ScrubCandidate(target, cursor.census.verified_at or 0, cursor.census.after > 0)
@@ -114,27 +108,16 @@ async def scrub(
 
 def _open(
     session: Session, target: ListTarget, project: ProjectRow, report: ScopeReport, on_progress: OnProgress
-) -> Scrub[TopicRecord] | Scrub[ListedRecord]:
+) -> Scrub[Any]:
     """Return the verification of one list."""
 
-    def intake_of(writer: PageWriter[R]) -> Intake[R]:
-        tell = _teller(project.path, target.resource, on_progress)
-        intake = Intake(writer, session.shop.clock.now_ms, session.shop.seam, tell)
-        report.tally = intake.tally
-        return intake
-
-    if target.is_topics:
-        topics = topic_list(target, project, by_creation=True)
-        return Scrub(topics, intake_of(topic_writer(session, target, project)))
-    lister = target.source.listing(target.resource, project.remote_id, by_creation=True)
-    return Scrub(lister, intake_of(writer_for(session, target, project)))
-
-
-def _teller(project: str, resource: str, on_progress: OnProgress) -> Callable[[Tally], None]:
     def tell(tally: Tally) -> None:
-        on_progress(Progress(project, f"{resource} verified", tally.fetched, None, f"{tally.pages:,} pages"))
+        stage = f"{target.resource} verified"
+        on_progress(Progress(project.path, stage, tally.fetched, None, f"{tally.pages:,} pages"))
 
-    return tell
+    intake = Intake(writer_for(session, target, project), session.shop.clock.now_ms, session.shop.seam, tell)
+    report.tally = intake.tally
+    return Scrub(list_of(target, project, by_creation=True), intake)
 
 
 class ChildTurn(Struct, frozen=True):
@@ -203,8 +186,8 @@ async def verify(
     # Requests that the children do not need go to the lists.
     unneeded = max(0, children - plan(session, targets, children, before).cost)
     scrubbed = await scrub(session, turns, lists + unneeded, requests, on_progress, is_over)
-    by_scope = {(target.source.name, target.configured, target.surface): target for target in targets}
-    pairs = [(by_scope[report.source, report.configured, report.surface], report) for report in scrubbed]
+    by_key = {target.key: target for target in targets}
+    pairs = [(by_key[report.key], report) for report in scrubbed]
     await sync_children(session, pairs, on_progress, before, is_over)
     refused = {report.source for report in scrubbed if report.error is not None}
     # Planned again: the lists have shown which items are gone, and silently changed ones were just read.
@@ -226,12 +209,12 @@ def plan(
     turns: list[ChildTurn] = []
     groups: dict[tuple[int, str], dict[int, int]] = {}
     for place, target in enumerate(targets):
-        project = find_chosen(shop.database, target.source.name, target.configured, target.listed)
+        project = target.stored_project(shop.database)
         if project is None or target.failure is not None or reason_to_skip(shop.config, project) is not None:
             continue
         report = ScopeReport(target.source.name, target.surface, target.configured, project.path, home=project)
         found.reports[place] = report
-        for kind in kinds_of(target, sync_settings(shop.config, target.source.name, target.configured)):
+        for kind in kinds_of(target, shop.config):
             child = report.children.setdefault(kind, ChildReport(kind))
             children = found.project_children[place, kind] = ProjectChildren(
                 session, target, project, child, is_over=is_over

@@ -24,6 +24,7 @@ from tidelore.store.mirror.accounts import note_unavailable, pause_account
 from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS
 from tidelore.store.mirror.projects import ProjectRow, save_project
 from tidelore.store.work import tracked_pull_requests as tracked
+from tidelore.store.work.events import PlannedReply
 from tidelore.store.work.leases import LeaseTable
 from tidelore.store.work.outbox import plan
 from tidelore.store.work.runs import RunTable
@@ -154,9 +155,12 @@ def _pulls(database: Database) -> None:
             "UPDATE feedback_events SET attempts = 2, last_error = 'the handler exited with 1' WHERE pr_number = 15"
         )
         plan(
-            tx, project_id=project.id, repo=REPO, token="ab" * 32, scope_kind="pr", scope_number=12, reply_to=None,
-            body="In tonnes; the unit is named now.", source="operator", now_ms=NOW - 30_000,
-        )  # fmt: skip
+            tx,
+            project.id,
+            REPO,
+            PlannedReply("pr", 12, None, "ab" * 32, "In tonnes; the unit is named now.", "operator"),
+            NOW - 30_000,
+        )
 
 
 def _accounts(database: Database) -> None:

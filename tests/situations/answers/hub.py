@@ -21,6 +21,7 @@ from tidelore.sources.ports import Wiring
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.projects import ProjectRow, save_project
 from tidelore.store.work.action_tokens import signing_secret
+from tidelore.store.work.events import PlannedReply
 from tidelore.store.work.outbox import OutboxRow, find_outbox, plan
 from tidelore_world.damage import SimulatedDisconnect
 from tidelore_world.github.records import Comment, ReviewComment
@@ -111,15 +112,10 @@ class Hub:
         with self.database.transaction(durable=True) as tx:
             return plan(
                 tx,
-                project_id=self.project_id,
-                repo=REPO,
-                token=token,
-                scope_kind="pr",
-                scope_number=number,
-                reply_to=reply_to,
-                body=with_marker(body, token),
-                source="reply",
-                now_ms=self.clock.now_ms(),
+                self.project_id,
+                REPO,
+                PlannedReply("pr", number, reply_to, token, with_marker(body, token), "reply"),
+                self.clock.now_ms(),
             )
 
     @property

@@ -12,7 +12,7 @@ from tests.support.deep import deep, gate_cases
 from tidelore.engine.crashpoint import Seam
 from tidelore.feedback.tokens import Intent, action_token, with_marker
 from tidelore.store.work.action_tokens import signing_secret
-from tidelore.store.work.events import ack, lease_next, list_events, peek
+from tidelore.store.work.events import PlannedReply, ack, lease_next, list_events, peek
 from tidelore.store.work.outbox import plan
 
 WAYS = pytest.mark.parametrize("way", ["repo", "thread", deep("full"), "all"])
@@ -246,9 +246,12 @@ def test_our_own_reply_is_observed_without_an_event_and_a_forged_marker_is_ignor
     with bench.database() as database, database.transaction() as tx:
         for token in tokens:
             plan(
-                tx, project_id=project.id, repo=REPO, token=token, scope_kind="pr", scope_number=1, reply_to=None,
-                body=with_marker("Done.", token), source="reply", now_ms=bench.clock.now_ms(),
-            )  # fmt: skip
+                tx,
+                project.id,
+                REPO,
+                PlannedReply("pr", 1, None, token, with_marker("Done.", token), "reply"),
+                bench.clock.now_ms(),
+            )
     ours = bench.hub.comment(REPO, 1, with_marker("Done.", tokens[0]), "Octo")
     bench.hub.comment(REPO, 1, with_marker("Done.", tokens[1]), "a-forger")
     bench.settle(2)

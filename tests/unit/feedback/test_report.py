@@ -16,6 +16,7 @@ from tidelore.store.database.port import Database
 from tidelore.store.mirror.cursors import CursorRow, save_cursor, thread_scope
 from tidelore.store.mirror.projects import save_project
 from tidelore.store.work.action_tokens import record_action_token_observed, record_action_token_planned
+from tidelore.store.work.events import PlannedReply
 from tidelore.store.work.service_records import add_to_counter
 from tidelore.store.work.tracked_pull_requests import move, track
 
@@ -113,16 +114,8 @@ def test_stored_counters_are_exported_unchanged(database: Database, clock: Manua
         add_to_counter(tx, "github_comment_fetched_total", {"surface": "issue_comments"}, 7)
         add_to_counter(tx, "feedback_events_ingested_total", {}, 2)
         for place, name in enumerate("ab"):
-            record_action_token_planned(
-                tx,
-                REPO,
-                name * 64,
-                project_id=project.id,
-                scope_kind="pr",
-                scope_number=12,
-                source="reply",
-                now_ms=now + place * 10_000,
-            )
+            reply = PlannedReply("pr", 12, None, name * 64, "Seen.", "reply")
+            record_action_token_planned(tx, project.id, REPO, reply, now + place * 10_000)
         record_action_token_observed(tx, REPO, "a" * 64, 501, now, now)
         for number in (12, 13):
             scope = thread_scope("github", project.id, 1, "pr_issue_comments", number)

@@ -22,7 +22,7 @@ from tidelore.http.response import Response
 
 def test_a_write_is_sent_once_with_its_content() -> None:
     async def do(client: HttpClient, _: ScriptedServer) -> Response:
-        return await client.post("/notes", {"body": "hé"})
+        return await client.write("/notes", {"body": "hé"})
 
     reply, server, _ = ask(answer(201, b'{"id":1}'), do=do)
     assert (reply.status, reply.body) == (201, b'{"id":1}')
@@ -33,7 +33,7 @@ def test_a_write_is_sent_once_with_its_content() -> None:
 
 async def write(client: HttpClient, _: ScriptedServer) -> RemoteError:
     with pytest.raises((RemoteTransient, RemotePermanent)) as caught:
-        await client.post("/notes", {})
+        await client.write("/notes", {})
     return caught.value
 
 
@@ -65,7 +65,7 @@ def test_a_write_that_was_never_sent_is_not_an_unclear_write() -> None:
             url = server.url
         async with HttpClient(url) as client:
             with pytest.raises(RemoteTransient) as caught:
-                await client.post("/x")
+                await client.write("/x")
             return caught.value.reason
 
     assert asyncio.run(run()) == "connection"

@@ -58,7 +58,7 @@ def test_an_absolute_url_of_the_same_origin_is_requested() -> None:
         "http://127.0.0.1:{home}.evil.example/x",
     ],
 )
-@pytest.mark.parametrize("method", ["get", "post"])
+@pytest.mark.parametrize("method", ["get", "write"])
 def test_a_url_of_another_origin_is_refused_before_anything_is_sent(form: str, method: str) -> None:
     async def job(client: HttpClient, home: ScriptedServer, stranger: ScriptedServer) -> None:
         with pytest.raises(ForeignOrigin):

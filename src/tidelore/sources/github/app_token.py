@@ -91,7 +91,7 @@ class InstallationIdentity:
         attempt = 1
         while True:
             try:
-                response = await self._http.post(address, headers=await self.app_headers(), route="app/token")
+                response = await self._http.write(address, headers=await self.app_headers(), route="app/token")
             except RemoteTransient as error:
                 if attempt == _ATTEMPTS or error.reason == "rate_limit":
                     raise RemoteTransient(

@@ -10,14 +10,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, TypeVar
 from urllib.parse import quote
 
-import msgspec
 from msgspec import Raw
 
 from tidelore.core.errors import CredentialsRejected, RemoteNotFound
 from tidelore.core.model import ProjectRecord, RepositoryRecord
-from tidelore.core.redaction import redact
 from tidelore.http.client import HttpClient
-from tidelore.http.failures import unclear_write
+from tidelore.http.failures import read_written
 from tidelore.http.response import Response
 from tidelore.sources.github.payloads import App, Comparison, Repository, User
 from tidelore.sources.github.transform import transform_repository
@@ -152,7 +150,7 @@ class GitHubClient:
 
     async def mutate(self, content: object, *, route: str) -> Response:
         """Send a GraphQL mutation once and return its response."""
-        return await self._posted(self.graphql_address, content, route)
+        return await self._send(self.graphql_address, content, route)
 
     def clean(self, text: str) -> str:
         """Return an excerpt of a server's message on one line, without secrets."""
@@ -171,22 +169,11 @@ class GitHubClient:
             return "diverged"
         return found.status
 
-    async def post(self, repo: Repo, path: str, content: object, *, read: Callable[[bytes], T], route: str) -> T:
+    async def write(
+        self, repo: Repo, path: str, content: object, *, read: Callable[[bytes], T], route: str, method: str = "POST"
+    ) -> T:
         """Send a write once and return the stored object; a response that cannot be parsed raises `unclear_write`."""
-        response = await self._posted(f"{repo_path(repo)}/{path}", content, route)
-        try:
-            return read(response.body)
-        except (msgspec.DecodeError, ValueError, RecursionError):
-            raise unclear_write(redact(response.url), response.status) from None
-
-    async def patch(self, repo: Repo, path: str, content: object, *, read: Callable[[bytes], T], route: str) -> T:
-        """Change an object by a single request and return it; errors are those of `post`."""
-        address = f"{repo_path(repo)}/{path}"
-        response = await self._asked(lambda headers: self._http.patch(address, content, headers=headers, route=route))
-        try:
-            return read(response.body)
-        except (msgspec.DecodeError, ValueError, RecursionError):
-            raise unclear_write(redact(response.url), response.status) from None
+        return read_written(await self._send(f"{repo_path(repo)}/{path}", content, route, method), read)
 
     def address(self, path: str, params: Params | None = None) -> str:
         """Return the full URL of a request, the key of its validator."""
@@ -198,8 +185,10 @@ class GitHubClient:
         )
         return payload
 
-    async def _posted(self, address: str, content: object, route: str) -> Response:
-        return await self._asked(lambda headers: self._http.post(address, content, headers=headers, route=route))
+    async def _send(self, address: str, content: object, route: str, method: str = "POST") -> Response:
+        return await self._asked(
+            lambda headers: self._http.write(address, content, method=method, headers=headers, route=route)
+        )
 
     async def _asked(self, ask: Callable[[RequestHeaders | None], Awaitable[T]]) -> T:
         """Send an authenticated request. An expired token (the machine slept) is renewed once; a 401 had no effect."""

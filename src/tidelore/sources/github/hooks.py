@@ -125,8 +125,8 @@ async def save_hook(client: GitHubClient, repo_id: int, hook_id: int | None, url
     config = {"url": url, "content_type": "json", "secret": secret}
     content = {"name": "web", "active": True, "events": EVENTS, "config": config}
     path = "hooks" if hook_id is None else f"hooks/{hook_id}"
-    write = client.post if hook_id is None else client.patch
-    return _installed(await write(repo_id, path, content, read=msgspec.json.Decoder(_Hook).decode, route="hooks"))
+    method, read = "POST" if hook_id is None else "PATCH", msgspec.json.Decoder(_Hook).decode
+    return _installed(await client.write(repo_id, path, content, read=read, route="hooks", method=method))
 
 
 async def list_deliveries(client: GitHubClient, repo_id: int, hook_id: int) -> Sequence[SentDelivery]:

@@ -375,13 +375,13 @@ class GitHubSource:
     async def post_comment(self, repo: Repo, number: int, body: str) -> CommentRecord:
         """Comment on a thread, without retries; after an error with the reason `unclear_write` it may be posted."""
         path = _comment_path(number)
-        return await self._client.post(repo, path, {"body": body}, read=surfaces.COMMENTS.one, route="issues/post")
+        return await self._client.write(repo, path, {"body": body}, read=surfaces.COMMENTS.one, route="issues/post")
 
     async def post_reply(self, repo: Repo, number: int, comment_id: int, body: str) -> CommentRecord:
         """Reply to a review comment, without retries; after an error with the reason `unclear_write` it may exist."""
         path = _reply_path(number, comment_id)
         read = surfaces.REVIEW_COMMENTS.one
-        return await self._client.post(repo, path, {"body": body}, read=read, route="pulls/post")
+        return await self._client.write(repo, path, {"body": body}, read=read, route="pulls/post")
 
 
 def _comment_path(number: int) -> str:

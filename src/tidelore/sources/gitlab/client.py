@@ -14,9 +14,8 @@ from msgspec import Raw, Struct
 
 from tidelore.core.errors import RemoteNotFound, RemotePermanent
 from tidelore.core.model import ProjectRecord
-from tidelore.core.redaction import redact
 from tidelore.http.client import HttpClient
-from tidelore.http.failures import unclear_write
+from tidelore.http.failures import read_written
 from tidelore.http.response import Response
 from tidelore.sources.gitlab.payloads import Commit, Project, User
 from tidelore.sources.gitlab.transform import transform_project
@@ -87,21 +86,11 @@ class GitLabClient:
             return None
         return found.id
 
-    async def post(self, address: str, content: object, *, read: Callable[[bytes], P], route: str) -> P:
+    async def write(
+        self, address: str, content: object, *, read: Callable[[bytes], P], route: str, method: str = "POST"
+    ) -> P:
         """Send a write once and return the stored object; a response that cannot be parsed raises `unclear_write`."""
-        response = await self._http.post(address, content, route=route)
-        try:
-            return read(response.body)
-        except (msgspec.DecodeError, ValueError, RecursionError):
-            raise unclear_write(redact(response.url), response.status) from None
-
-    async def put(self, address: str, content: object, *, read: Callable[[bytes], P], route: str) -> P:
-        """Change an object by a single request and return it; errors are those of `post`."""
-        response = await self._http.put(address, content, route=route)
-        try:
-            return read(response.body)
-        except (msgspec.DecodeError, ValueError, RecursionError):
-            raise unclear_write(redact(response.url), response.status) from None
+        return read_written(await self._http.write(address, content, method=method, route=route), read)
 
     async def one(self, address: str, *, as_type: type[P], route: str) -> P:
         """Return one object."""

@@ -133,8 +133,8 @@ async def save_hook(client: GitLabClient, project_id: int, hook_id: int | None, 
     key = "signing_token" if secret.startswith(SIGNING) else "token"
     content = {"url": url, key: secret, "push_events": False, **dict.fromkeys(EVENTS, True)}
     address = f"{API}/projects/{project_id}/hooks" + ("" if hook_id is None else f"/{hook_id}")
-    write = client.post if hook_id is None else client.put
-    return _installed(await write(address, content, read=msgspec.json.Decoder(_Hook).decode, route="hooks"))
+    method, read = "POST" if hook_id is None else "PUT", msgspec.json.Decoder(_Hook).decode
+    return _installed(await client.write(address, content, read=read, route="hooks", method=method))
 
 
 async def list_deliveries(client: GitLabClient, project_id: int, hook_id: int) -> Sequence[SentDelivery]:

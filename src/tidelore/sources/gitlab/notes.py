@@ -64,7 +64,7 @@ async def post_note(client: GitLabClient, place: AnswerPlace, body: str) -> Comm
     """Write a note in the conversation, or into a discussion; a reply in an internal discussion is internal."""
     request = note_request(client, place, body)
     route = f"{_KINDS[place.scope_kind][0]}/post"
-    return await client.post(
+    return await client.write(
         request.url,
         request.content,
         read=lambda payload: _comment(transform_note(payload, 0), place),
@@ -99,7 +99,8 @@ async def set_resolved(client: GitLabClient, place: AnswerPlace, *, resolved: bo
     """
     request = resolve_request(client, place, resolved=resolved)
     read = msgspec.json.Decoder(_ResolvableDiscussion).decode
-    found = await client.put(request.url, request.content, read=read, route=f"{_KINDS[place.scope_kind][0]}/resolve")
+    route = f"{_KINDS[place.scope_kind][0]}/resolve"
+    found = await client.write(request.url, request.content, read=read, route=route, method="PUT")
     return found.is_resolved
 
 

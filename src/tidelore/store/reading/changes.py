@@ -11,6 +11,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from tidelore.store.database.port import Database
+from tidelore.store.database.statements import Where
 
 _TABLES = {"issue": "issues", "merge_request": "merge_requests", "topic": "topics", "post": "posts"}
 _ACTIVE = {"post": "sort_at"}
@@ -47,19 +48,15 @@ def changes_by_number(
     database: Database, since: int, until: int, project_id: int | None, before: tuple[int, str, int] | None, limit: int
 ) -> tuple[list[ChangeKey], int]:
     """Return one page of the items whose newest change is after `since` and not after `until`, and their number."""
-    params: dict[str, object] = {"since": since, "until": until}
-    where = "seq > :since AND seq <= :until"
-    if project_id is not None:
-        where += " AND project_id = :project_id"
-        params["project_id"] = project_id
-    ((total,),) = database.read(f"SELECT COUNT(*) FROM changes WHERE {where}", params)
-    if before is not None:
-        where += " AND (seq, thread_type, thread_id) < (:seq, :type, :id)"
-        params |= dict(zip(("seq", "type", "id"), before, strict=True))
+    where = Where("seq > :since", "seq <= :until", since=since, until=until)
+    where.narrow("project_id = :project_id", project_id=project_id)
+    ((total,),) = database.read(f"SELECT COUNT(*) FROM changes WHERE {where}", where.params)
+    seq, kind, row_id = before or (None, None, None)
+    where.narrow("(seq, thread_type, thread_id) < (:seq, :type, :id)", seq=seq, type=kind, id=row_id)
     rows = database.read(
         f"SELECT seq, thread_type, thread_id, first_seq, changed_at FROM changes WHERE {where}"
         " ORDER BY seq DESC, thread_type DESC, thread_id DESC LIMIT :limit",
-        {**params, "limit": limit},
+        {**where.params, "limit": limit},
     )
     return [ChangeKey(*row) for row in rows], int(total)
 
@@ -70,10 +67,8 @@ def changes_by_time(database: Database, since_ms: int, until: int, project_id: i
     Only items whose newest change has at most the number `until`.
     """
     found: list[ChangeKey] = []
-    params: dict[str, object] = {"since": since_ms, "until": until}
-    narrowed = ""
-    if project_id is not None:
-        narrowed, params["project_id"] = " AND t.project_id = :project_id", project_id
+    narrowed = Where("c.seq <= :until", until=until, since=since_ms)
+    narrowed.narrow("t.project_id = :project_id", project_id=project_id)
     for kind, table in _TABLES.items():
         if kind == "post" and project_id is not None:
             continue
@@ -81,9 +76,9 @@ def changes_by_time(database: Database, since_ms: int, until: int, project_id: i
         for condition in (f"t.deleted_at IS NULL AND t.{active} >= :since", "t.deleted_at >= :since"):
             rows = database.read(
                 "SELECT c.seq, c.thread_type, c.thread_id, c.first_seq, c.changed_at"
-                f" FROM {table} t CROSS JOIN changes c WHERE {condition}{narrowed}"
-                f" AND c.thread_type = '{kind}' AND c.thread_id = t.id AND c.seq <= :until",
-                params,
+                f" FROM {table} t CROSS JOIN changes c WHERE {condition} AND {narrowed}"
+                f" AND c.thread_type = '{kind}' AND c.thread_id = t.id",
+                narrowed.params,
             )
             found += [ChangeKey(*row) for row in rows]
     return sorted(found, key=lambda key: key.place, reverse=True)

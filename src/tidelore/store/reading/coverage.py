@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tidelore.store.database.port import Database
+from tidelore.store.database.statements import Where
 from tidelore.store.mirror.kinds import POSITIONS
 
 
@@ -75,16 +76,16 @@ def read_lists(database: Database) -> list[ListCoverage]:
 def read_children(database: Database, project_id: int | None = None) -> list[ChildCoverage]:
     """Return how far each kind of children was read in every project."""
     # What is read on demand counts only while it is due.
-    where = f" WHERE NOT (c.kind = '{POSITIONS}' AND c.synced_for >= c.parent_updated_at)"
-    where += "" if project_id is None else " AND c.project_id = :project_id"
+    where = Where(f"NOT (c.kind = '{POSITIONS}' AND c.synced_for >= c.parent_updated_at)")
+    where.narrow("c.project_id = :project_id", project_id=project_id)
     rows = database.read(
         "SELECT p.source, p.path, c.parent_kind, c.kind, COUNT(*),"
         " SUM(CASE WHEN c.fetched_for = c.parent_updated_at THEN 1 ELSE 0 END),"
         " SUM(CASE WHEN c.fetched_for < c.parent_updated_at THEN 1 ELSE 0 END),"
         " SUM(CASE WHEN c.fetched_for IS NULL THEN 1 ELSE 0 END), SUM(CASE WHEN c.attempts > 0 THEN 1 ELSE 0 END)"
-        f" FROM child_sync c JOIN projects p ON p.id = c.project_id{where}"
+        f" FROM child_sync c JOIN projects p ON p.id = c.project_id WHERE {where}"
         " GROUP BY p.source, p.path, c.parent_kind, c.kind ORDER BY p.path, c.parent_kind, c.kind",
-        {} if project_id is None else {"project_id": project_id},
+        where.params,
     )
     return [ChildCoverage(*row[:4], *map(int, row[4:])) for row in rows]
 

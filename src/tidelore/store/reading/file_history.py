@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from tidelore.core.errors import NotFound, UserError
 from tidelore.store.database.port import Database
+from tidelore.store.database.statements import Where
 from tidelore.store.mirror.projects import ProjectRow, match_project
 
 NAMES_LIMIT = 100
@@ -414,17 +415,14 @@ def _threads(
 
 def requests_with_commits(database: Database, shas: Sequence[str], project_id: int | None) -> dict[str, int]:
     """Return the row of the merge request for each commit that merged it or is its head."""
-    narrowed = "" if project_id is None else " AND m.project_id = :project_id"
-    params: dict[str, object] = {"shas": database.texts(shas)}
-    if project_id is not None:
-        params["project_id"] = project_id
+    where = Where("m.deleted_at IS NULL", shas=database.texts(shas))
+    where.narrow("m.project_id = :project_id", project_id=project_id)
     found: dict[str, int] = {}
     # The commit that merged it is surer than its head, so it is looked up last and replaces what was found before.
     for column in ("head_sha", "merge_commit_sha"):
         rows = database.read(
-            f"SELECT m.{column}, m.id FROM merge_requests m WHERE m.{column} {database.among('shas')}"
-            f" AND m.deleted_at IS NULL{narrowed}",
-            params,
+            f"SELECT m.{column}, m.id FROM merge_requests m WHERE m.{column} {database.among('shas')} AND {where}",
+            where.params,
         )
         found |= dict(rows)
     return found

@@ -5,13 +5,14 @@ Every filter is a condition with bound parameters: no user text becomes part of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.store.database.port import Database
+from tidelore.store.database.statements import Where
 from tidelore.store.mirror.parents import Family
 
 SORTS = {"updated": "updated_at", "created": "created_at"}
@@ -31,18 +32,23 @@ _LIVE = {"issues": "idx_issues_live", "merge_requests": "idx_mrs_live"}
 _OF_ISSUES = "0, NULL, NULL, t.status_name"
 
 
-class PageFilter(Struct, frozen=True, kw_only=True):
-    """Filters that every list has; None means no filter. `after` is the key of the last row already shown."""
+class PagePlace(Struct, frozen=True, kw_only=True):
+    """Which page of a list is read; `after` is the key of the last row already shown."""
+
+    deleted: bool = False
+    limit: int = 20
+    after: tuple[int, int] | None = None
+
+
+class PageFilter(PagePlace, frozen=True, kw_only=True):
+    """Filters that every list of items has; None means no filter."""
 
     state: str | None = None
     author: str | None = None
     project_id: int | None = None
     since: int | None = None
-    deleted: bool = False
     sort: str = "updated"
     ascending: bool = False
-    limit: int = 20
-    after: tuple[int, int] | None = None
 
 
 class ListFilter(PageFilter, frozen=True, kw_only=True):
@@ -112,45 +118,37 @@ def read_page(
     select: str,
     table: str,
     shape: Callable[..., R],
-    wanted: PageFilter,
-    conditions: Sequence[str],
-    params: Mapping[str, Any],
+    wanted: PagePlace,
+    where: Where,
+    *,
+    join: str = "JOIN projects p ON p.id = t.project_id",
+    sort: str = "updated_at",
+    ascending: bool = False,
     count_index: str | None = None,
 ) -> Listing[R]:
     """Return one page of the rows of a table, newest first by default; `select` names the columns of `shape`."""
-    where = " AND ".join(conditions)
     counted = table + (f" t {database.by_index(count_index)}" if count_index else " t")
-    total = int(database.read(f"SELECT COUNT(*) FROM {counted} WHERE {where}", params)[0][0])
-    column = f"t.{SORTS[wanted.sort]}"
-    direction, beyond = ("ASC", ">") if wanted.ascending else ("DESC", "<")
-    bounds = {"limit": wanted.limit + 1}
-    if wanted.after is not None:
-        where += f" AND ({column} {beyond} :after_at OR ({column} = :after_at AND t.id {beyond} :after_id))"
-        bounds |= {"after_at": wanted.after[0], "after_id": wanted.after[1]}
+    total = int(database.read(f"SELECT COUNT(*) FROM {counted} WHERE {where}", where.params)[0][0])
+    direction, beyond = ("ASC", ">") if ascending else ("DESC", "<")
+    at, row_id = wanted.after or (None, None)
+    where.narrow(f"(t.{sort}, t.id) {beyond} (:after_at, :after_id)", after_at=at, after_id=row_id)
     # Read one more row than requested, to find out whether there is a next page.
     rows = database.read(
-        f"{select} FROM {table} t JOIN projects p ON p.id = t.project_id"
-        f" WHERE {where} ORDER BY {column} {direction}, t.id {direction} LIMIT :limit",
-        {**params, **bounds},
+        f"{select} FROM {table} t {join} WHERE {where} ORDER BY t.{sort} {direction}, t.id {direction} LIMIT :limit",
+        {**where.params, "limit": wanted.limit + 1},
     )
     items = [shape(*row) for row in rows[: wanted.limit]]
     more = len(rows) > wanted.limit
-    return Listing(items, total, (getattr(items[-1], SORTS[wanted.sort]), items[-1].id) if more else None)
+    return Listing(items, total, (getattr(items[-1], sort), items[-1].id) if more else None)
 
 
-def page_conditions(wanted: PageFilter, equal: Mapping[str, str]) -> tuple[list[str], dict[str, Any]]:
+def page_conditions(wanted: PageFilter, equal: Mapping[str, str]) -> Where:
     """Return the conditions of a list: filters by equality, by the last update, and whether it lists deleted items."""
-    conditions = ["t.deleted_at IS NOT NULL" if wanted.deleted else "t.deleted_at IS NULL"]
-    params: dict[str, Any] = {}
+    where = Where("t.deleted_at IS NOT NULL" if wanted.deleted else "t.deleted_at IS NULL")
     for name, column in equal.items():
         value = getattr(wanted, name)
-        if value is not None:
-            conditions.append(f"t.{column} = :{name}")
-            params[name] = int(value) if isinstance(value, bool) else value
-    if wanted.since is not None:
-        conditions.append("t.updated_at >= :since")
-        params["since"] = wanted.since
-    return conditions, params
+        where.narrow(f"t.{column} = :{name}", **{name: int(value) if isinstance(value, bool) else value})
+    return where.narrow("t.updated_at >= :since", since=wanted.since)
 
 
 def list_parents(database: Database, family: Family, wanted: ListFilter) -> Listing[ListedParent]:
@@ -160,10 +158,13 @@ def list_parents(database: Database, family: Family, wanted: ListFilter) -> List
         "SELECT t.id, p.path, t.iid, t.title, t.state, t.author_username, t.milestone_title, t.created_at,"
         f" t.updated_at, t.deleted_at, t.web_url, t.references_short, {own}"
     )
-    conditions, params = _conditions(family, wanted)
+    where = _conditions(family, wanted)
     # Otherwise SQLite counts with a narrower index and reads every row for its state.
-    index = _LIVE[family.table] if set(params) == {"state"} and not wanted.deleted else None
-    page = read_page(database, select, family.table, ListedParent, wanted, conditions, params, index)
+    index = _LIVE[family.table] if set(where.params) == {"state"} and not wanted.deleted else None
+    sort, ascending = SORTS[wanted.sort], wanted.ascending
+    page = read_page(
+        database, select, family.table, ListedParent, wanted, where, sort=sort, ascending=ascending, count_index=index
+    )
     ids = [item.id for item in page.items]
     labels = _labels(database, family, ids)
     talk = _talk(database, family, ids) if wanted.with_talk else {}
@@ -173,21 +174,20 @@ def list_parents(database: Database, family: Family, wanted: ListFilter) -> List
     return replace(page, items=items)
 
 
-def _conditions(family: Family, wanted: ListFilter) -> tuple[list[str], dict[str, Any]]:
-    conditions, params = page_conditions(wanted, _EQUAL)
+def _conditions(family: Family, wanted: ListFilter) -> Where:
+    where = page_conditions(wanted, _EQUAL)
     link = f"x.{family.parent_column} = t.id"
     for name, people in (("assignee", "assignees"), ("reviewer", "reviewers")):
-        if getattr(wanted, name) is not None:
-            table = family.people[people]
-            conditions.append(f"EXISTS (SELECT 1 FROM {table} x WHERE {link} AND x.username = :{name})")
-            params[name] = getattr(wanted, name)
+        table = family.people.get(people)
+        given = {name: getattr(wanted, name)}
+        where.narrow(f"EXISTS (SELECT 1 FROM {table} x WHERE {link} AND x.username = :{name})", **given)
     for place, label in enumerate(wanted.labels):
-        conditions.append(
+        where.narrow(
             f"EXISTS (SELECT 1 FROM {family.label_table} x JOIN labels l ON l.id = x.label_id"
-            f" WHERE {link} AND l.name = :label_{place})"
+            f" WHERE {link} AND l.name = :label_{place})",
+            **{f"label_{place}": label},
         )
-        params[f"label_{place}"] = label
-    return conditions, params
+    return where
 
 
 def _labels(database: Database, family: Family, ids: list[int]) -> dict[int, tuple[str, ...]]:
@@ -262,18 +262,12 @@ class ListedNoteRow(Struct, frozen=True):
 
 def list_notes(database: Database, wanted: NoteFilter) -> list[ListedNoteRow]:
     """Return the next notes in the order in which they were stored; those of deleted items are left out."""
-    conditions = ["n.id > :after", "COALESCE(i.deleted_at, m.deleted_at) IS NULL"]
-    params: dict[str, Any] = {"after": wanted.after, "limit": wanted.limit}
+    where = Where("n.id > :after", "COALESCE(i.deleted_at, m.deleted_at) IS NULL", after=wanted.after)
     if not wanted.system:
-        conditions.append("n.is_system = 0")
-    for name, column, sign in (
-        ("project_id", "n.project_id", "="),
-        ("author", "n.author_username", "="),
-        ("since", "n.updated_at", ">="),
-    ):
-        if getattr(wanted, name) is not None:
-            conditions.append(f"{column} {sign} :{name}")
-            params[name] = getattr(wanted, name)
+        where.narrow("n.is_system = 0")
+    where.narrow("n.project_id = :project_id", project_id=wanted.project_id)
+    where.narrow("n.author_username = :author", author=wanted.author)
+    where.narrow("n.updated_at >= :since", since=wanted.since)
     rows = database.read(
         "SELECT n.id, p.path, CASE WHEN d.issue_id IS NULL THEN 'mr' ELSE 'issue' END, COALESCE(i.iid, m.iid),"
         " COALESCE(i.references_short, m.references_short), COALESCE(i.title, m.title), d.remote_id, n.remote_id,"
@@ -282,8 +276,8 @@ def list_notes(database: Database, wanted: NoteFilter) -> list[ListedNoteRow]:
         " n.is_internal, n.created_at, n.updated_at, n.url"
         " FROM notes n JOIN discussions d ON d.id = n.discussion_id JOIN projects p ON p.id = n.project_id"
         " LEFT JOIN issues i ON i.id = d.issue_id LEFT JOIN merge_requests m ON m.id = d.merge_request_id"
-        f" WHERE {' AND '.join(conditions)} ORDER BY n.id LIMIT :limit",
-        params,
+        f" WHERE {where} ORDER BY n.id LIMIT :limit",
+        {**where.params, "limit": wanted.limit},
     )
     return [ListedNoteRow(*row) for row in rows]
 
@@ -299,19 +293,13 @@ class RecentItem(NamedTuple):
 
 def recent_items(database: Database, family: Family, project: str | None, digits: str, limit: int) -> list[RecentItem]:
     """Return items whose number begins with these digits, the newest update first."""
-    conditions = ["t.deleted_at IS NULL"]
-    params: dict[str, Any] = {"limit": limit}
-    if project is not None:
-        conditions.append("p.path = :project")
-        params |= {"project": project}
-    if digits:
-        conditions.append("CAST(t.iid AS TEXT) LIKE :digits")
-        params |= {"digits": f"{digits}%"}
+    where = Where("t.deleted_at IS NULL").narrow("p.path = :project", project=project)
+    where.narrow("CAST(t.iid AS TEXT) LIKE :digits", digits=f"{digits}%" if digits else None)
     rows = database.read(
         f"SELECT p.path, t.iid, t.references_short, t.title FROM {family.table} t"
         " JOIN projects p ON p.id = t.project_id"
-        f" WHERE {' AND '.join(conditions)} ORDER BY t.updated_at DESC, t.id DESC LIMIT :limit",
-        params,
+        f" WHERE {where} ORDER BY t.updated_at DESC, t.id DESC LIMIT :limit",
+        {**where.params, "limit": limit},
     )
     return [RecentItem(*row) for row in rows]
 
@@ -355,12 +343,12 @@ class OpenIssue(NamedTuple):
 
 def read_open_issues(database: Database, project_id: int | None, limit: int) -> list[OpenIssue]:
     """Return the open issues that were updated last, newest first."""
-    narrowed = "" if project_id is None else " AND t.project_id = :project_id"
+    where = Where("t.deleted_at IS NULL", "t.state = 'opened'")
+    where.narrow("t.project_id = :project_id", project_id=project_id)
     rows = database.read(
         "SELECT t.id, p.path, t.iid, t.references_full, t.title, COALESCE(t.description, ''), t.author_username,"
         " t.created_at, t.updated_at, t.web_url FROM issues t JOIN projects p ON p.id = t.project_id"
-        f" WHERE t.deleted_at IS NULL AND t.state = 'opened'{narrowed}"
-        " ORDER BY t.updated_at DESC, t.id DESC LIMIT :limit",
-        {"limit": limit} | ({} if project_id is None else {"project_id": project_id}),
+        f" WHERE {where} ORDER BY t.updated_at DESC, t.id DESC LIMIT :limit",
+        {**where.params, "limit": limit},
     )
     return [OpenIssue(*row) for row in rows]

@@ -6,13 +6,13 @@ cost of the ranking depends on the shares in its time window. Writes nothing.
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import Struct
 
 from tidelore.core.errors import NotFound
 from tidelore.core.references import PostReference
 from tidelore.store.database.port import Database, Row
+from tidelore.store.database.statements import Where
+from tidelore.store.reading.lists import Listing, PagePlace, read_page
 
 KINDS = ("post", "reply", "quote", "repost")
 _MOST_REPLIES = 50
@@ -70,26 +70,15 @@ class PostDetails(Struct, frozen=True):
     reposters: tuple[str, ...]
 
 
-class PostFilter(Struct, frozen=True, kw_only=True):
-    """Filters for a list; None means no filter. `after` is the key of the last row already shown."""
+class PostFilter(PagePlace, frozen=True, kw_only=True):
+    """Filters for a list of posts; None means no filter."""
 
     author: str | None = None
     kind: str | None = None
     since: int | None = None
-    deleted: bool = False
-    limit: int = 20
-    after: tuple[int, int] | None = None
 
 
-class PostList(Struct, frozen=True):
-    """A page of posts, the total number, and the key after which the next page starts."""
-
-    items: list[PostRow]
-    total: int
-    next: tuple[int, int] | None
-
-
-_COLUMNS = ", ".join(f"p.{name}" for name in PostRow.__struct_fields__)
+_COLUMNS = ", ".join(f"t.{name}" for name in PostRow.__struct_fields__)
 
 
 def resolve_post(database: Database, reference: PostReference) -> int:
@@ -125,16 +114,16 @@ def dids_of(database: Database, name: str) -> list[str]:
 
 def read_post(database: Database, post_id: int) -> PostDetails:
     """Return one post with its context."""
-    post = PostRow(*database.read(f"SELECT {_COLUMNS} FROM posts p WHERE p.id = :id", {"id": post_id})[0])
+    post = PostRow(*database.read(f"SELECT {_COLUMNS} FROM posts t WHERE t.id = :id", {"id": post_id})[0])
     links = database.read(
         "SELECT k.url, l.raw, k.title, k.description FROM post_links l JOIN links k ON k.id = l.link_id"
         " WHERE l.post_id = :id ORDER BY k.url",
         {"id": post_id},
     )
-    answers = "FROM posts p WHERE p.reply_parent = :uri AND p.deleted_at IS NULL"
+    answers = "FROM posts t WHERE t.reply_parent = :uri AND t.deleted_at IS NULL"
     original = post.subject_uri or post.uri
     replies = database.read(
-        f"SELECT {_COLUMNS} {answers} ORDER BY p.sort_at, p.id LIMIT :most", {"uri": original, "most": _MOST_REPLIES}
+        f"SELECT {_COLUMNS} {answers} ORDER BY t.sort_at, t.id LIMIT :most", {"uri": original, "most": _MOST_REPLIES}
     )
     reposters = database.read(
         "SELECT DISTINCT COALESCE(author_handle, author_did) FROM posts WHERE subject_uri = :uri"
@@ -152,22 +141,13 @@ def read_post(database: Database, post_id: int) -> PostDetails:
     )
 
 
-def list_posts(database: Database, wanted: PostFilter) -> PostList:
+def list_posts(database: Database, wanted: PostFilter) -> Listing[PostRow]:
     """Return one page of posts, newest first."""
-    conditions, params = _conditions(database, wanted)
-    where = " AND ".join(conditions)
-    total = int(database.read(f"SELECT COUNT(*) FROM posts p WHERE {where}", params)[0][0])
-    if wanted.after is not None:
-        where += " AND (p.sort_at, p.id) < (:after_at, :after_id)"
-        params |= {"after_at": wanted.after[0], "after_id": wanted.after[1]}
-    # Read one more row than requested, to find out whether there is a next page.
-    rows = database.read(
-        f"SELECT {_COLUMNS} FROM posts p WHERE {where} ORDER BY p.sort_at DESC, p.id DESC LIMIT :limit",
-        {**params, "limit": wanted.limit + 1},
-    )
-    items = [PostRow(*row) for row in rows[: wanted.limit]]
-    more = len(rows) > wanted.limit
-    return PostList(items, total, (items[-1].sort_at, items[-1].id) if more else None)
+    dids = None if wanted.author is None else database.texts(dids_of(database, wanted.author))
+    where = Where("t.deleted_at IS NOT NULL" if wanted.deleted else "t.deleted_at IS NULL")
+    where.narrow(f"t.author_did {database.among('dids')}", dids=dids)
+    where.narrow("t.kind = :kind", kind=wanted.kind).narrow("t.sort_at >= :since", since=wanted.since)
+    return read_page(database, f"SELECT {_COLUMNS}", "posts", PostRow, wanted, where, join="", sort="sort_at")
 
 
 def count_posts(database: Database) -> dict[str, int]:
@@ -191,23 +171,8 @@ def count_links(database: Database) -> int:
 def _by_uri(database: Database, uri: str | None) -> PostRow | None:
     if uri is None:
         return None
-    rows = database.read(f"SELECT {_COLUMNS} FROM posts p WHERE p.uri = :uri", {"uri": uri})
+    rows = database.read(f"SELECT {_COLUMNS} FROM posts t WHERE t.uri = :uri", {"uri": uri})
     return PostRow(*rows[0]) if rows else None
-
-
-def _conditions(database: Database, wanted: PostFilter) -> tuple[list[str], dict[str, Any]]:
-    conditions = ["p.deleted_at IS NOT NULL" if wanted.deleted else "p.deleted_at IS NULL"]
-    params: dict[str, Any] = {}
-    if wanted.author is not None:
-        conditions.append(f"p.author_did {database.among('dids')}")
-        params["dids"] = database.texts(dids_of(database, wanted.author))
-    if wanted.kind is not None:
-        conditions.append("p.kind = :kind")
-        params["kind"] = wanted.kind
-    if wanted.since is not None:
-        conditions.append("p.sort_at >= :since")
-        params["since"] = wanted.since
-    return conditions, params
 
 
 class Sharer(Struct, frozen=True):

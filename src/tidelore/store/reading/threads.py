@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from tidelore.core.references import Kind
 from tidelore.store.database.port import Database, Row
+from tidelore.store.database.statements import Where
 from tidelore.store.mirror.parents import Family
 from tidelore.store.reading.conversations import FAMILIES
 
@@ -115,7 +116,8 @@ def find_threads(database: Database, wanted: ThreadFilter) -> list[ThreadMark]:
 def _marks_of(database: Database, kind: Kind, wanted: ThreadFilter) -> list[ThreadMark]:
     family = FAMILIES[kind]
     login, params = _login(wanted.logins)
-    conditions = _conditions(wanted, params)
+    conditions = _conditions(wanted)
+    params |= conditions.params
     column = family.parent_column
     in_discussions = (
         f"SELECT t.id, d.id, last.id, last.created_at, d.resolvable, d.resolved, {login},"
@@ -149,17 +151,11 @@ def _login(logins: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
     return f"(CASE p.source{cases} ELSE '' END)", params
 
 
-def _conditions(wanted: ThreadFilter, params: dict[str, Any]) -> str:
-    conditions = ["t.deleted_at IS NULL"]
-    for name, value in (
-        ("t.id", None if wanted.item is None else wanted.item[1]),
-        ("t.project_id", wanted.project_id),
-        ("t.state", wanted.state),
-    ):
-        if value is not None:
-            conditions.append(f"{name} = :{name[2:]}")
-            params[name[2:]] = value
-    return " AND ".join(conditions)
+def _conditions(wanted: ThreadFilter) -> Where:
+    where = Where("t.deleted_at IS NULL").narrow("t.id = :id", id=None if wanted.item is None else wanted.item[1])
+    return where.narrow("t.project_id = :project_id", project_id=wanted.project_id).narrow(
+        "t.state = :state", state=wanted.state
+    )
 
 
 def _our_part(family: Family, login: str, notes: str) -> str:
@@ -201,7 +197,7 @@ def find_review_requests(
         return []
     family = FAMILIES["mr"]
     login, params = _login(logins)
-    conditions = _conditions(ThreadFilter(project_id=project_id, state="opened"), params)
+    conditions = _conditions(ThreadFilter(project_id=project_id, state="opened"))
     rows = database.read(
         "SELECT t.id, p.id, p.path, t.iid, t.references_full, t.references_short, t.title, t.author_username,"
         f" t.author_association, t.updated_at, t.web_url FROM projects p CROSS JOIN {family.people['reviewers']} r"
@@ -210,7 +206,7 @@ def find_review_requests(
         f" AND {conditions} AND NOT EXISTS (SELECT 1 FROM discussions d CROSS JOIN notes n"
         f" WHERE d.{family.parent_column} = t.id AND n.discussion_id = d.id AND LOWER(n.author_username) = {login})"
         " ORDER BY t.updated_at DESC, t.id DESC",
-        params,
+        params | conditions.params,
     )
     return [ReviewRequest(*row) for row in rows]
 

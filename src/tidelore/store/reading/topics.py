@@ -9,7 +9,7 @@ from tidelore.core.references import KINDS, NOUNS, Reference
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.topics import TABLE
 from tidelore.store.reading.conversations import FAMILIES, candidates, choose_candidate, named_project
-from tidelore.store.reading.lists import SHARED, Listing, PageFilter, page_conditions, read_page
+from tidelore.store.reading.lists import SHARED, SORTS, Listing, PageFilter, page_conditions, read_page
 
 
 class TopicFilter(PageFilter, frozen=True, kw_only=True):
@@ -72,7 +72,8 @@ _EQUAL = {**SHARED, "category": "category", "answered": "is_answered"}
 
 def list_topics(database: Database, wanted: TopicFilter) -> Listing[TopicRow]:
     """Return one page of topics, the newest update first by default."""
-    return read_page(database, _SELECT, TABLE, TopicRow, wanted, *page_conditions(wanted, _EQUAL))
+    where, sort = page_conditions(wanted, _EQUAL), SORTS[wanted.sort]
+    return read_page(database, _SELECT, TABLE, TopicRow, wanted, where, sort=sort, ascending=wanted.ascending)
 
 
 def resolve_topic(database: Database, reference: Reference, *, project: str | None = None, default: str = "") -> int:

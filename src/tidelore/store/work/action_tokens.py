@@ -14,6 +14,8 @@ from typing import Any
 from msgspec import Struct
 
 from tidelore.store.database.port import Database, Row, Transaction
+from tidelore.store.database.statements import Where, insert
+from tidelore.store.work.events import PlannedReply
 
 PLANNED, POSTED, OBSERVED, FAILED = "planned", "posted", "observed", "failed"
 STATUSES = (PLANNED, POSTED, OBSERVED, FAILED)
@@ -87,35 +89,12 @@ def find_tokens(database: Database, project_id: int, tokens: Iterable[str]) -> d
     return {row.token: row for row in _tokens(rows)}
 
 
-def record_action_token_planned(
-    tx: Transaction,
-    repo: str,
-    token: str,
-    *,
-    project_id: int,
-    scope_kind: str,
-    scope_number: int,
-    source: str,
-    now_ms: int,
-) -> bool:
+def record_action_token_planned(tx: Transaction, project_id: int, repo: str, reply: PlannedReply, now_ms: int) -> bool:
     """Store an intent before any request is sent. Return False if it was stored before; it is not changed."""
-    return (
-        tx.change(
-            "INSERT INTO action_tokens (repo_full_name, token, project_id, scope_kind, scope_number, source, status,"
-            " created_at, updated_at) VALUES (:repo, :token, :project_id, :scope_kind, :scope_number, :source,"
-            " 'planned', :now, :now) ON CONFLICT (repo_full_name, token) DO NOTHING",
-            {
-                "repo": repo,
-                "token": token,
-                "project_id": project_id,
-                "scope_kind": scope_kind,
-                "scope_number": scope_number,
-                "source": source,
-                "now": now_ms,
-            },
-        )
-        > 0
-    )
+    own = {"project_id": project_id, "repo_full_name": repo, "status": PLANNED}
+    planned = {name: getattr(reply, name) for name in ("token", "scope_kind", "scope_number", "source")}
+    values = {**own, **planned, "created_at": now_ms, "updated_at": now_ms}
+    return tx.change(f"{insert('action_tokens', values)} ON CONFLICT (repo_full_name, token) DO NOTHING", values) > 0
 
 
 def record_action_token_attempt(tx: Transaction, repo: str, token: str, now_ms: int) -> None:
@@ -169,9 +148,8 @@ def observe_in_project(
 
 def unobserved(database: Database, *, created_before: int | None = None) -> list[ActionToken]:
     """Return the tokens that were not seen yet and did not fail, oldest first."""
-    before = "" if created_before is None else " AND created_at < :before"
-    params = {} if created_before is None else {"before": created_before}
-    return _tokens(database.read(f"{_ROWS} WHERE {OPEN}{before} ORDER BY created_at, token", params))
+    where = Where(OPEN).narrow("created_at < :before", before=created_before)
+    return _tokens(database.read(f"{_ROWS} WHERE {where} ORDER BY created_at, token", where.params))
 
 
 def token_counts(database: Database) -> list[TokenCount]:

@@ -265,9 +265,4 @@ def _plan(tx: Transaction, project_id: int, repo: str, effect: NewRedirect | Pla
     if isinstance(effect, NewRedirect):
         note_redirected(tx, project_id, effect.issue_number, effect.comment_id, now_ms)
         effect = PlannedReply("issue", effect.scope_number, effect.reply_to, effect.token, effect.body, REDIRECT_SOURCE)
-    row = plan(
-        tx, project_id=project_id, repo=repo, token=effect.token, scope_kind=effect.scope_kind,
-        scope_number=effect.scope_number, reply_to=effect.reply_to, body=effect.body, source=effect.source,
-        now_ms=now_ms,
-    )  # fmt: skip
-    return row.id
+    return plan(tx, project_id, repo, effect, now_ms).id

@@ -16,6 +16,7 @@ from msgspec import Struct
 from tidelore.core.errors import LockHeld, NotFound
 from tidelore.core.model import CommentRecord, MergeRequestRecord
 from tidelore.store.database.port import Database, Row, Transaction
+from tidelore.store.database.statements import Where, insert
 
 
 class NewEvent(Struct, frozen=True):
@@ -194,7 +195,7 @@ OF_ENDED = f"EXISTS (SELECT 1 {_PULL.format('e')} AND t.status IN ('merged', 'cl
 """Whether the pull request of an event `e` is merged or closed."""
 # The first event in a thread's queue, not leased, of a pull request that is neither blocked nor paused.
 _READY = (
-    "e.processed_at IS NULL AND (e.next_attempt_at IS NULL OR e.next_attempt_at <= :now)"
+    "(e.next_attempt_at IS NULL OR e.next_attempt_at <= :now)"
     " AND NOT EXISTS (SELECT 1 FROM feedback_events o WHERE o.processed_at IS NULL AND o.project_id = e.project_id"
     " AND o.thread_number = e.thread_number AND (o.updated_at < e.updated_at"
     " OR (o.updated_at = e.updated_at AND o.id < e.id)))"
@@ -232,8 +233,10 @@ def lease_next(
         # Without this, two concurrent callers would each consider the other's thread free.
         tx.execute(_ONE_AT_A_TIME[database.dialect])
         # A batch of follow-ups that is being rebuilt disappears between the read and the update.
-        narrowed = _narrowed(database, repo, pr, project_ids)
-        while rows := _ready(database, now_ms, *narrowed, include_closed=include_closed):
+        where = _narrowed(database, repo, pr, project_ids)
+        if not include_closed:
+            where.narrow(f"NOT {OF_ENDED}")
+        while rows := _ready(database, now_ms, where):
             event = EventRow(*rows[0])
             leased = _lease(tx, event, holder, now_ms + lease_ms)
             if not leased:
@@ -253,11 +256,10 @@ def peek(
     limit: int = 20,
 ) -> list[EventRow]:
     """Return unprocessed events, oldest first, without leasing them."""
-    where, params = _narrowed(database, repo, pr, project_ids)
+    where = _narrowed(database, repo, pr, project_ids)
     rows = database.read(
-        f"SELECT {_OF_E} FROM feedback_events e WHERE e.processed_at IS NULL{where}"
-        " ORDER BY e.updated_at, e.id LIMIT :limit",
-        {**params, "limit": limit},
+        f"SELECT {_OF_E} FROM feedback_events e WHERE {where} ORDER BY e.updated_at, e.id LIMIT :limit",
+        {**where.params, "limit": limit},
     )
     return [EventRow(*row) for row in rows]
 
@@ -332,11 +334,8 @@ def pending_counts(database: Database, now_ms: int) -> list[PendingCount]:
 
 def count_of_ended(database: Database, project_ids: Collection[int], pr: int | None = None) -> int:
     """Count the unprocessed events of merged and closed pull requests in these projects."""
-    rows = database.read(
-        f"SELECT COUNT(*) FROM feedback_events e WHERE e.processed_at IS NULL AND {OF_ENDED}"
-        f" AND e.project_id {database.among('projects')}{'' if pr is None else ' AND e.pr_number = :pr'}",
-        {"projects": database.integers(project_ids), **({} if pr is None else {"pr": pr})},
-    )
+    where = _narrowed(database, None, pr, project_ids)
+    rows = database.read(f"SELECT COUNT(*) FROM feedback_events e WHERE {where} AND {OF_ENDED}", where.params)
     return int(rows[0][0])
 
 
@@ -353,29 +352,15 @@ def _insert(tx: Transaction, project_id: int, repo: str, event: NewEvent, now_ms
         "ingested_at": now_ms,
     }
     params |= {name: getattr(record, name) for name in _FIELDS if name not in params and hasattr(record, name)}
-    return (
-        tx.change(
-            f"INSERT INTO feedback_events ({', '.join(params)}) VALUES ({', '.join(f':{name}' for name in params)})"
-            " ON CONFLICT (project_id, event_key) DO NOTHING",
-            params,
-        )
-        > 0
-    )
+    sql = f"{insert('feedback_events', params)} ON CONFLICT (project_id, event_key) DO NOTHING"
+    return tx.change(sql, params) > 0
 
 
-def _ready(
-    database: Database,
-    now_ms: int,
-    where: str,
-    params: dict[str, Any],
-    *,
-    include_closed: bool,
-) -> list[Row]:
-    where += "" if include_closed else f" AND NOT {OF_ENDED}"
+def _ready(database: Database, now_ms: int, where: Where) -> list[Row]:
     return database.read(
         f"SELECT {_OF_E} FROM feedback_events e {database.by_index('idx_feedback_events_pending')}"
-        f" WHERE {_READY}{where} ORDER BY e.updated_at, e.id LIMIT 1",
-        {**params, "now": now_ms},
+        f" WHERE {_READY} AND {where} ORDER BY e.updated_at, e.id LIMIT 1",
+        {**where.params, "now": now_ms},
     )
 
 
@@ -394,21 +379,13 @@ def _lease(tx: Transaction, event: EventRow, holder: str, until: int) -> list[Ro
     )
 
 
-def _narrowed(
-    database: Database, repo: str | None, pr: int | None, project_ids: Sequence[int] | None
-) -> tuple[str, dict[str, Any]]:
-    where = ""
-    params: dict[str, Any] = {}
-    if repo is not None:
-        where += " AND LOWER(e.repo_full_name) = :repo"
-        params["repo"] = repo.lower()
-    if pr is not None:
-        where += " AND e.pr_number = :pr"
-        params["pr"] = pr
-    if project_ids is not None:
-        where += f" AND e.project_id {database.among('projects')}"
-        params["projects"] = database.integers(project_ids)
-    return where, params
+def _narrowed(database: Database, repo: str | None, pr: int | None, project_ids: Collection[int] | None) -> Where:
+    """Return the conditions for unprocessed events of a repository, a pull request, or projects."""
+    where = Where("e.processed_at IS NULL")
+    where.narrow("LOWER(e.repo_full_name) = :repo", repo=None if repo is None else repo.lower())
+    where.narrow("e.pr_number = :pr", pr=pr)
+    ids = None if project_ids is None else database.integers(project_ids)
+    return where.narrow(f"e.project_id {database.among('projects')}", projects=ids)
 
 
 def _consume(tx: Transaction, event: EventRow, now_ms: int) -> None:

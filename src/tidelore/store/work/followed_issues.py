@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from tidelore.store.database.port import Database, Transaction
+from tidelore.store.database.statements import Where
 from tidelore.store.work.events import FOLLOWUPS, NewEvent, NewFollowup, insert_events
 
 
@@ -91,9 +92,8 @@ def unfollow_issue(tx: Transaction, project_id: int, issue_number: int) -> bool:
 
 def followed_issues(database: Database, project_id: int | None = None) -> list[IssueCursor]:
     """Return the followed source issues, of one project or of all."""
-    where = "" if project_id is None else " WHERE project_id = :project_id"
-    params = {} if project_id is None else {"project_id": project_id}
-    rows = database.read(f"{_CURSORS}{where} ORDER BY project_id, issue_number", params)
+    where = Where().narrow("project_id = :project_id", project_id=project_id)
+    rows = database.read(f"{_CURSORS} WHERE {where} ORDER BY project_id, issue_number", where.params)
     return [IssueCursor(*row) for row in rows]
 
 

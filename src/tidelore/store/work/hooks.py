@@ -13,6 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from tidelore.store.database.port import Database, Transaction
+from tidelore.store.database.statements import Where, insert
 from tidelore.store.work.service_records import add_to_counter
 
 RECEIVED = "lore_hooks_received_total"
@@ -54,20 +55,17 @@ def save_deliveries(database: Database, deliveries: Sequence[Delivery], projects
             if project_id is None:
                 found.append("unknown")
                 continue
-            stored = tx.change(
-                "INSERT INTO hook_deliveries (source, delivery_id, project_id, kind, iid, silent, received_at)"
-                " VALUES (:source, :delivery_id, :project_id, :kind, :number, :silent, :now)"
-                " ON CONFLICT (source, delivery_id) DO NOTHING",
-                {
-                    "source": one.source,
-                    "delivery_id": one.delivery_id,
-                    "project_id": project_id,
-                    "kind": one.kind,
-                    "number": one.number,
-                    "silent": int(one.silent),
-                    "now": one.received_at,
-                },
-            )
+            values = {
+                "source": one.source,
+                "delivery_id": one.delivery_id,
+                "project_id": project_id,
+                "kind": one.kind,
+                "iid": one.number,
+                "silent": int(one.silent),
+                "received_at": one.received_at,
+            }
+            sql = f"{insert('hook_deliveries', values)} ON CONFLICT (source, delivery_id) DO NOTHING"
+            stored = tx.change(sql, values)
             found.append("accepted" if stored else "duplicate")
             if stored:
                 first_at, _ = heard.get(project_id, (one.received_at, 0))
@@ -105,12 +103,12 @@ def waiting_projects(database: Database, source: str, limit: int, configured: st
 
     With `configured`, only the project of this name.
     """
-    named = "" if configured is None else " AND p.configured = :configured"
+    where = Where("d.source = :source", "d.read_at IS NULL", source=source)
+    where.narrow("p.configured = :configured", configured=configured)
     projects = database.read(
         "SELECT d.project_id, p.configured, MAX(d.id) FROM hook_deliveries d JOIN projects p ON p.id = d.project_id"
-        f" WHERE d.source = :source AND d.read_at IS NULL{named} GROUP BY d.project_id, p.configured"
-        " ORDER BY MIN(d.id) LIMIT :limit",
-        {"source": source, "limit": limit} | ({} if configured is None else {"configured": configured}),
+        f" WHERE {where} GROUP BY d.project_id, p.configured ORDER BY MIN(d.id) LIMIT :limit",
+        {**where.params, "limit": limit},
     )
     rows = database.read(
         "SELECT DISTINCT project_id, kind, iid FROM hook_deliveries WHERE source = :source AND read_at IS NULL"

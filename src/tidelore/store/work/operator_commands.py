@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from tidelore.store.database.port import Database, Transaction
+from tidelore.store.database.statements import Where, insert
 from tidelore.store.work.events import NewCommand, pull_reference
 
 
@@ -63,37 +64,30 @@ _ROWS = f"SELECT {_FIELDS}, {pull_reference('operator_commands', 'pr_number')} F
 def insert_command(tx: Transaction, project_id: int, repo: str, command: NewCommand, now_ms: int) -> bool:
     """Store a command with its status. Return False if it was stored before; it is not changed."""
     record = command.record
-    return (
-        tx.change(
-            f"INSERT INTO operator_commands ({_FIELDS}) VALUES (:command_key, :project_id, :repo, :number, :pr_number,"
-            " :comment_id, :author, :command, :args, :body, :status, :result, :commented_at, :now, NULL)"
-            " ON CONFLICT (project_id, command_key) DO NOTHING",
-            {
-                "command_key": command.command_key,
-                "project_id": project_id,
-                "repo": repo,
-                "number": command.number,
-                "pr_number": command.pr_number,
-                "comment_id": record.remote_id,
-                "author": record.author,
-                "command": command.command,
-                "args": msgspec.json.encode(command.args, order="sorted").decode(),
-                "body": record.body,
-                "status": command.status,
-                "result": command.result,
-                "commented_at": record.updated_at,
-                "now": now_ms,
-            },
-        )
-        > 0
-    )
+    values = {
+        "command_key": command.command_key,
+        "project_id": project_id,
+        "repo_full_name": repo,
+        "issue_number": command.number,
+        "pr_number": command.pr_number,
+        "comment_id": record.remote_id,
+        "author": record.author,
+        "command": command.command,
+        "args_json": msgspec.json.encode(command.args, order="sorted").decode(),
+        "body": record.body,
+        "status": command.status,
+        "result": command.result,
+        "commented_at": record.updated_at,
+        "ingested_at": now_ms,
+    }
+    sql = f"{insert('operator_commands', values)} ON CONFLICT (project_id, command_key) DO NOTHING"
+    return tx.change(sql, values) > 0
 
 
 def pending(database: Database, *, project_id: int | None = None) -> list[CommandRow]:
     """Return the commands to apply, in the order in which they were written."""
-    where = "" if project_id is None else " AND project_id = :project_id"
-    params = {} if project_id is None else {"project_id": project_id}
-    rows = database.read(f"{_ROWS} WHERE status = 'pending'{where} ORDER BY commented_at, comment_id", params)
+    where = Where("status = 'pending'").narrow("project_id = :project_id", project_id=project_id)
+    rows = database.read(f"{_ROWS} WHERE {where} ORDER BY commented_at, comment_id", where.params)
     return [CommandRow(*row) for row in rows]
 
 
@@ -117,7 +111,9 @@ def find_command(database: Database, key: CommandKey) -> CommandRow | None:
 
 def list_commands(database: Database, *, project_id: int | None = None, limit: int = 100) -> list[CommandRow]:
     """Return commands, newest first."""
-    where = "" if project_id is None else " WHERE project_id = :project_id"
-    params = {"limit": limit} if project_id is None else {"limit": limit, "project_id": project_id}
-    rows = database.read(f"{_ROWS}{where} ORDER BY commented_at DESC, comment_id DESC LIMIT :limit", params)
+    where = Where().narrow("project_id = :project_id", project_id=project_id)
+    rows = database.read(
+        f"{_ROWS} WHERE {where} ORDER BY commented_at DESC, comment_id DESC LIMIT :limit",
+        {**where.params, "limit": limit},
+    )
     return [CommandRow(*row) for row in rows]

@@ -14,12 +14,15 @@ from collections.abc import Callable, Collection
 from secrets import token_hex
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from tidelore.core.errors import LockHeld, NotFound
 from tidelore.core.process import ProcessIdentity, is_dead
 from tidelore.store.database.port import Database, Row, Transaction
+from tidelore.store.database.statements import Where, insert
 from tidelore.store.work.action_tokens import (
     OPEN,
+    PLANNED,
     STATUSES,
     record_action_token_attempt,
     record_action_token_failed,
@@ -27,7 +30,7 @@ from tidelore.store.work.action_tokens import (
     record_action_token_planned,
     record_action_token_posted,
 )
-from tidelore.store.work.events import pull_reference
+from tidelore.store.work.events import PlannedReply, pull_reference
 
 _ONE_AT_A_TIME = {"sqlite": "SELECT 1", "postgres": "SELECT pg_advisory_xact_lock(5499822513)"}
 
@@ -84,18 +87,7 @@ _IN_TURN = (
 
 
 def plan(
-    tx: Transaction,
-    *,
-    project_id: int,
-    repo: str,
-    token: str,
-    scope_kind: str,
-    scope_number: int,
-    reply_to: int | None,
-    body: str,
-    source: str,
-    now_ms: int,
-    after_id: int | None = None,
+    tx: Transaction, project_id: int, repo: str, reply: PlannedReply, now_ms: int, *, after_id: int | None = None
 ) -> OutboxRow:
     """Store an intent and its token. If the token exists, return its row in whatever status.
 
@@ -104,33 +96,15 @@ def plan(
     """
     known = tx.execute(
         "SELECT repo_full_name FROM action_tokens WHERE project_id = :project_id AND token = :token",
-        {"project_id": project_id, "token": token},
+        {"project_id": project_id, "token": reply.token},
     )
     repo = str(known[0][0]) if known else repo
-    record_action_token_planned(
-        tx, repo, token, project_id=project_id, scope_kind=scope_kind, scope_number=scope_number, source=source,
-        now_ms=now_ms,
-    )  # fmt: skip
-    params = {
-        "project_id": project_id,
-        "repo": repo,
-        "token": token,
-        "scope_kind": scope_kind,
-        "scope_number": scope_number,
-        "reply_to": reply_to,
-        "body": body,
-        "source": source,
-        "after_id": after_id,
-        "now": now_ms,
-    }
-    rows = tx.execute(
-        "INSERT INTO outbox (project_id, repo_full_name, token, scope_kind, scope_number, reply_to, body, source,"
-        " status, after_id, created_at, updated_at) VALUES (:project_id, :repo, :token, :scope_kind, :scope_number,"
-        " :reply_to, :body, :source, 'planned', :after_id, :now, :now)"
-        f" ON CONFLICT (repo_full_name, token) DO NOTHING RETURNING {_COLUMNS}",
-        params,
-    )
-    key = {"repo": repo, "token": token}
+    record_action_token_planned(tx, project_id, repo, reply, now_ms)
+    own = {"project_id": project_id, "repo_full_name": repo, "status": PLANNED, "after_id": after_id}
+    values = {**own, **asdict(reply), "created_at": now_ms, "updated_at": now_ms}
+    sql = f"{insert('outbox', values)} ON CONFLICT (repo_full_name, token) DO NOTHING RETURNING {_COLUMNS}"
+    key = {"repo": repo, "token": reply.token}
+    rows = tx.execute(sql, values)
     rows = rows or tx.execute(f"{OUTBOX_ROWS} WHERE repo_full_name = :repo AND token = :token", key)
     return OutboxRow(*rows[0])
 
@@ -149,21 +123,19 @@ def claim(
     Returns None if the row is finished or not due yet, or if another process works on it. An expired claim is free; the
     holder of a claim can renew it by passing the row's id.
     """
-    params = {"now": now_ms, "claim_id": claim_id}
-    where = f"{OPEN} AND {_FREE if outbox_id is None else _FREE_OR_OURS} AND {_DUE} AND {_IN_TURN}"
-    if project_ids is not None:
-        where += f" AND project_id {database.among('projects')}"
-        params["projects"] = database.integers(project_ids)
+    where = Where(OPEN, _FREE if outbox_id is None else _FREE_OR_OURS, _DUE, _IN_TURN, now=now_ms, claim_id=claim_id)
+    ids = None if project_ids is None else database.integers(project_ids)
+    where.narrow(f"project_id {database.among('projects')}", projects=ids)
     if outbox_id is not None:
-        candidates = [(outbox_id,)]
+        candidates: list[Row] = [(outbox_id,)]
     else:
-        candidates = [(row[0],) for row in database.read(f"SELECT id FROM outbox WHERE {where} ORDER BY id", params)]
+        candidates = database.read(f"SELECT id FROM outbox WHERE {where} ORDER BY id", where.params)
     for (candidate,) in candidates:
         with database.transaction() as tx:
             rows = tx.execute(
                 f"UPDATE outbox SET claim_id = :claim_id, claimed_until = :until WHERE id = :id AND {where}"
                 f" RETURNING {_COLUMNS}",
-                {**params, "until": now_ms + claim_ms, "id": candidate},
+                {**where.params, "until": now_ms + claim_ms, "id": candidate},
             )
         if rows:
             return OutboxRow(*rows[0])
@@ -269,15 +241,11 @@ def list_outbox(
     limit: int | None = None,
 ) -> list[OutboxRow]:
     """Return intents, the oldest first."""
-    params: dict[str, object] = {f"status_{place}": name for place, name in enumerate(statuses)}
-    where = f"status IN ({', '.join(f':{name}' for name in params)})" if params else "1 = 0"
-    if project_ids is not None:
-        where += f" AND project_id {database.among('projects')}"
-        params["projects"] = database.integers(project_ids)
-    most = "" if limit is None else " LIMIT :limit"
-    if limit is not None:
-        params["limit"] = limit
-    return [OutboxRow(*row) for row in database.read(f"{OUTBOX_ROWS} WHERE {where} ORDER BY id{most}", params)]
+    where = Where(f"status {database.among('statuses')}", statuses=database.texts(statuses))
+    ids = None if project_ids is None else database.integers(project_ids)
+    where.narrow(f"project_id {database.among('projects')}", projects=ids)
+    sql = f"{OUTBOX_ROWS} WHERE {where} ORDER BY id LIMIT :limit"
+    return [OutboxRow(*row) for row in database.read(sql, {**where.params, "limit": 2**62 if limit is None else limit})]
 
 
 def resolutions_of(database: Database, project_id: int, comment_id: int) -> list[OutboxRow]:

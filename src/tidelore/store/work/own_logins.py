@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from tidelore.store.database.port import Database, Transaction
+from tidelore.store.database.statements import insert
 
 
 def save_login(tx: Transaction, source: str, login: str, now_ms: int) -> None:
     """Store our login on a host."""
-    tx.execute(
-        "INSERT INTO own_logins (source, login, updated_at) VALUES (:source, :login, :now)"
-        " ON CONFLICT (source) DO UPDATE SET login = excluded.login, updated_at = excluded.updated_at",
-        {"source": source, "login": login, "now": now_ms},
-    )
+    values = {"source": source, "login": login, "updated_at": now_ms}
+    tx.execute(insert("own_logins", values, key=("source",)), values)
 
 
 def stored_logins(database: Database) -> dict[str, str]:

@@ -15,6 +15,7 @@ from tidelore.core.errors import NotFound
 from tidelore.core.process import ProcessIdentity
 from tidelore.engine.ledger import Counters, RunRow, Surgery
 from tidelore.store.database.port import Database
+from tidelore.store.database.statements import insert
 from tidelore.store.work.last_sync import WALKED
 
 _MUTABLE = frozenset(
@@ -85,25 +86,22 @@ class RunTable:
         note: str | None,
         surgery: Surgery | None = None,
     ) -> int:
+        values = {
+            "started_at": now_ms,
+            "heartbeat_at": now_ms,
+            "status": "running",
+            "command": command,
+            "mode": mode,
+            "phase": phase,
+            "note": note,
+            "surgical_iids_json": None if surgery is None else surgery.iids_json,
+            "outcomes_json": None if surgery is None else surgery.outcomes_json,
+            "holder_host": identity.host,
+            "holder_pid": identity.pid,
+            "holder_started": identity.started,
+        }
         with self._database.transaction() as tx:
-            rows = tx.execute(
-                "INSERT INTO sync_runs (started_at, heartbeat_at, status, command, mode, phase, note,"
-                " surgical_iids_json, outcomes_json, holder_host, holder_pid, holder_started)"
-                " VALUES (:now, :now, 'running', :command, :mode, :phase, :note, :iids, :outcomes,"
-                " :host, :pid, :started) RETURNING id",
-                {
-                    "now": now_ms,
-                    "command": command,
-                    "mode": mode,
-                    "phase": phase,
-                    "note": note,
-                    "iids": None if surgery is None else surgery.iids_json,
-                    "outcomes": None if surgery is None else surgery.outcomes_json,
-                    "host": identity.host,
-                    "pid": identity.pid,
-                    "started": identity.started,
-                },
-            )
+            rows = tx.execute(f"{insert('sync_runs', values)} RETURNING id", values)
         return int(rows[0][0])
 
     def update(self, run_id: int, **columns: Any) -> bool:

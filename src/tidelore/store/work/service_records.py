@@ -12,8 +12,10 @@ from typing import Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from tidelore.store.database.port import Database, Transaction
+from tidelore.store.database.statements import insert
 
 State = Literal["idle", "running", "backing_off", "stopped"]
 
@@ -39,8 +41,6 @@ class JobRow(Struct, frozen=True):
 
 _NAMES = JobRow.__struct_fields__
 _COLUMNS = ", ".join(_NAMES)
-_VALUES = ", ".join(f":{name}" for name in _NAMES)
-_CHANGES = ", ".join(f"{name} = excluded.{name}" for name in _NAMES if name != "name")
 
 
 def save_jobs(database: Database, rows: Iterable[JobRow]) -> None:
@@ -49,10 +49,7 @@ def save_jobs(database: Database, rows: Iterable[JobRow]) -> None:
     if not found:
         return
     with database.transaction() as tx:
-        tx.execute_many(
-            f"INSERT INTO service_jobs ({_COLUMNS}) VALUES ({_VALUES}) ON CONFLICT (name) DO UPDATE SET {_CHANGES}",
-            found,
-        )
+        tx.execute_many(insert("service_jobs", _NAMES, key=("name",)), found)
 
 
 def keep_jobs(database: Database, names: Collection[str]) -> None:
@@ -82,8 +79,7 @@ def add_missing_jobs(database: Database, rows: Iterable[JobRow]) -> None:
     found = [{name: getattr(row, name) for name in _NAMES} for row in rows]
     if found:
         with database.transaction() as tx:
-            sql = f"INSERT INTO service_jobs ({_COLUMNS}) VALUES ({_VALUES}) ON CONFLICT (name) DO NOTHING"
-            tx.execute_many(sql, found)
+            tx.execute_many(f"{insert('service_jobs', _NAMES)} ON CONFLICT (name) DO NOTHING", found)
 
 
 def find_job(tx: Transaction, name: str) -> JobRow | None:
@@ -178,13 +174,7 @@ def save_budgets(database: Database, rows: Iterable[BudgetRow]) -> None:
     found = [{name: getattr(row, name) for name in _BUDGET_NAMES} for row in rows]
     if found:
         with database.transaction() as tx:
-            tx.execute_many(
-                "INSERT INTO source_budgets (source, remaining, reset_at, updated_at, allowed)"
-                " VALUES (:source, :remaining, :reset_at, :updated_at, :allowed) ON CONFLICT (source) DO UPDATE SET"
-                " remaining = excluded.remaining, reset_at = excluded.reset_at, updated_at = excluded.updated_at,"
-                " allowed = excluded.allowed",
-                found,
-            )
+            tx.execute_many(insert("source_budgets", _BUDGET_NAMES, key=("source",)), found)
 
 
 def list_budgets(database: Database) -> list[BudgetRow]:
@@ -195,12 +185,9 @@ def list_budgets(database: Database) -> list[BudgetRow]:
 def save_pause(database: Database, source: str, until_ms: int, now_ms: int) -> None:
     """Record a pause that a source requested; a longer known one is kept."""
     with database.transaction() as tx:
-        tx.execute(
-            "INSERT INTO source_pauses (source, until_at, updated_at) VALUES (:source, :until, :now)"
-            " ON CONFLICT (source) DO UPDATE SET until_at = excluded.until_at, updated_at = excluded.updated_at"
-            " WHERE excluded.until_at > source_pauses.until_at",
-            {"source": source, "until": until_ms, "now": now_ms},
-        )
+        values = {"source": source, "until_at": until_ms, "updated_at": now_ms}
+        longer = "WHERE excluded.until_at > source_pauses.until_at"
+        tx.execute(f"{insert('source_pauses', values, key=('source',))} {longer}", values)
 
 
 def paused_until(database: Database, source: str, now_ms: int) -> int | None:
@@ -229,12 +216,8 @@ def load_cost(database: Database, project_id: int) -> PollCost | None:
 
 def save_cost(tx: Transaction, project_id: int, cost: PollCost, now_ms: int) -> None:
     """Store the cost of a poll."""
-    tx.execute(
-        "INSERT INTO poll_costs (project_id, mode, feed_requests, updated_at)"
-        " VALUES (:project_id, :mode, :feed_requests, :now) ON CONFLICT (project_id) DO UPDATE SET"
-        " mode = excluded.mode, feed_requests = excluded.feed_requests, updated_at = excluded.updated_at",
-        {"project_id": project_id, "mode": cost.mode, "feed_requests": cost.feed_requests, "now": now_ms},
-    )
+    values = {"project_id": project_id, **asdict(cost), "updated_at": now_ms}
+    tx.execute(insert("poll_costs", values, key=("project_id",)), values)
 
 
 class MetricCounter(Struct, frozen=True):

@@ -14,6 +14,7 @@ from msgspec import Struct
 from tidelore.core.errors import IllegalTransition
 from tidelore.core.model import PullRecord
 from tidelore.store.database.port import Database, Transaction
+from tidelore.store.database.statements import Where, insert
 
 AWAITING, BLOCKED, MERGED, CLOSED = "awaiting_feedback", "blocked", "merged", "closed"
 STATUSES = (AWAITING, BLOCKED, MERGED, CLOSED)
@@ -76,30 +77,28 @@ def track(
     now_ms: int,
 ) -> TrackedPr:
     """Track a pull request. One that is already tracked keeps its status, even a terminal one."""
-    params = {
+    values = {
         "project_id": project_id,
-        "repo": repo,
+        "repo_full_name": repo,
         "pr_number": pr_number,
         "issue_number": issue_number,
         "tracked_by": tracked_by,
-        "now": now_ms,
+        "updated_at": now_ms,
     }
-    created = tx.execute(
-        "INSERT INTO tracked_prs (project_id, repo_full_name, pr_number, issue_number, status, tracked_by, entered_at,"
-        " created_at, updated_at) VALUES (:project_id, :repo, :pr_number, :issue_number, 'awaiting_feedback',"
-        f" :tracked_by, :now, :now, :now) ON CONFLICT (project_id, pr_number) DO NOTHING RETURNING {_COLUMNS}",
-        params,
-    )
+    new = {**values, "status": AWAITING, "entered_at": now_ms, "created_at": now_ms}
+    key = "ON CONFLICT (project_id, pr_number) DO NOTHING"
+    created = tx.execute(f"{insert('tracked_prs', new)} {key} RETURNING {_COLUMNS}", new)
     if created:
         tracked = TrackedPr(*created[0])
         _remember(tx, tracked.id, None, AWAITING, "tracked", f"by {tracked_by}", now_ms)
         return tracked
     # An operator's request takes precedence over a rule; the repository may have been renamed.
     changed = tx.execute(
-        "UPDATE tracked_prs SET repo_full_name = :repo, issue_number = COALESCE(:issue_number, issue_number),"
-        " tracked_by = CASE WHEN :tracked_by = 'operator' THEN 'operator' ELSE tracked_by END, updated_at = :now"
+        "UPDATE tracked_prs SET repo_full_name = :repo_full_name, updated_at = :updated_at,"
+        " issue_number = COALESCE(:issue_number, issue_number),"
+        " tracked_by = CASE WHEN :tracked_by = 'operator' THEN 'operator' ELSE tracked_by END"
         f" WHERE project_id = :project_id AND pr_number = :pr_number RETURNING {_COLUMNS}",
-        params,
+        values,
     )
     return TrackedPr(*changed[0])
 
@@ -126,16 +125,11 @@ def list_tracked(
     statuses: Collection[str] | None = None,
 ) -> list[TrackedPr]:
     """Return tracked pull requests by repository and number; `repo` is compared ignoring case."""
-    wanted = STATUSES if statuses is None else [name for name in STATUSES if name in statuses]
-    params: dict[str, Any] = {f"status_{place}": name for place, name in enumerate(wanted)}
-    where = [f"status IN ({', '.join(f':{name}' for name in params)})" if params else "1 = 0"]
-    if repo is not None:
-        where.append("LOWER(repo_full_name) = :repo")
-        params["repo"] = repo.lower()
-    if project_id is not None:
-        where.append("project_id = :project_id")
-        params["project_id"] = project_id
-    rows = database.read(f"{_ROWS} WHERE {' AND '.join(where)} ORDER BY repo_full_name, pr_number", params)
+    where = Where().narrow("project_id = :project_id", project_id=project_id)
+    where.narrow("LOWER(repo_full_name) = :repo", repo=None if repo is None else repo.lower())
+    names = None if statuses is None else database.texts(statuses)
+    where.narrow(f"status {database.among('statuses')}", statuses=names)
+    rows = database.read(f"{_ROWS} WHERE {where} ORDER BY repo_full_name, pr_number", where.params)
     return [TrackedPr(*row) for row in rows]
 
 
