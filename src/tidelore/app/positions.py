@@ -314,6 +314,13 @@ class ServiceSummary(Struct, frozen=True, kw_only=True):
     jobs: list[JobEntry]
 
 
+class WebSummary(Struct, frozen=True, kw_only=True):
+    """The answer of `lore serve`, when it was stopped."""
+
+    address: Annotated[str, means("the address it was served on, without the token")]
+    seconds: Annotated[float, means("duration in seconds")]
+
+
 def dashboard(app: App) -> SourcesOverview:
     """Return the overview; no service is started."""
     with app.reading() as database:
