@@ -44,13 +44,7 @@ from tidelore.app.status import JobEntry, ShownRun, job_entry, shown_run
 from tidelore.app.wiring import App
 from tidelore.app.writing.targets import find_target, place_of
 from tidelore.core.errors import Cancelled, LockHeld, NotFound, RemoteError, TideloreError, UserError
-from tidelore.core.references import (
-    KINDS,
-    parse_post_reference,
-    parse_reference,
-    parse_since,
-    parse_topic_reference,
-)
+from tidelore.core.references import parse_since
 from tidelore.engine import ledger
 from tidelore.search.find import SearchMode, SearchRequest, find
 from tidelore.search.query import Query, parse_query, resolve_filters
@@ -59,9 +53,6 @@ from tidelore.service.panels import read_feedback_panel
 from tidelore.service.status import read_service
 from tidelore.store.database.port import Database
 from tidelore.store.reading.changes import newest_change
-from tidelore.store.reading.conversations import resolve
-from tidelore.store.reading.posts import resolve_post
-from tidelore.store.reading.topics import resolve_topic
 from tidelore.store.work import activity
 from tidelore.store.work.runs import UNFINISHED
 
@@ -396,26 +387,6 @@ class ConsoleViews:
         if notes is None:
             return ReplyDraft(name, [QuotedNote(item.author, item.created_at, item.description or "")])
         return ReplyDraft(name, [QuotedNote(one.author, one.created_at, one.body) for one in notes if not one.system])
-
-    def thread(self, found: FoundThread) -> ShownIssue | ShownMergeRequest | ShownTopic | ShownPost:
-        """Return the issue, merge request, topic or post a result leads to."""
-        database = self._database
-        if found.type == "post":
-            return read_shown_post(database, resolve_post(database, parse_post_reference(found.reference)))
-        try:
-            return self._item(found.type, found.reference)
-        except UserError:
-            # Two hosts have a project with this path; the URL distinguishes them.
-            if found.web_url is None:
-                raise
-            return self._item(found.type, found.web_url)
-
-    def _item(self, found_type: str, reference: str) -> ShownIssue | ShownMergeRequest | ShownTopic:
-        database = self._database
-        if found_type == "topic":
-            return read_shown_topic(database, resolve_topic(database, parse_topic_reference(reference)))
-        kind = next(kind for kind in KINDS if kind == found_type)
-        return read_item(database, kind, resolve(database, kind, parse_reference(reference, kind)))
 
     def by_words(self, text: str, limit: int) -> SearchPage:
         """Search by keywords only."""

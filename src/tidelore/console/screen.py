@@ -309,6 +309,24 @@ def _plain(text: str) -> str:
     return text.replace("[", "\\[")
 
 
+def open_page(screen: Screen[Any], address: str | None) -> None:
+    """Open a URL. It comes from a remote system, so only http(s) is allowed."""
+    if address is None or not address.startswith(("https://", "http://")):
+        screen.notify("This item has no web page.", severity="warning")
+        return
+    screen.app.open_url(address)
+    screen.notify(address, title="Opened", markup=False)
+
+
+def copy_text(screen: Screen[Any], text: str | None) -> None:
+    """Copy text to the clipboard of the terminal."""
+    if not text:
+        screen.notify("Nothing to copy.", severity="warning")
+        return
+    screen.app.copy_to_clipboard(text)
+    screen.notify(text, title="Copied", markup=False)
+
+
 def filter_line() -> Input:
     """Return the input for a filter; it is hidden until a filter is typed."""
     line = Input(placeholder="Filter rows by text; Esc clears the filter", id="filter")
@@ -421,25 +439,9 @@ class ListScreen(ConsoleScreen):
     def action_open(self) -> None:
         """Open the selected row's page in the browser."""
         line = self.table.line
-        self.open_page(None if line is None else self.address(line))
+        open_page(self, None if line is None else self.address(line))
 
     def action_copy(self) -> None:
         """Copy the selected row's reference."""
         line = self.table.line
-        self.copy_text(None if line is None else self.reference(line))
-
-    def open_page(self, address: str | None) -> None:
-        """Open a URL. It comes from a remote system, so only http(s) is allowed."""
-        if address is None or not address.startswith(("https://", "http://")):
-            self.notify("This item has no web page.", severity="warning")
-            return
-        self.app.open_url(address)
-        self.notify(address, title="Opened", markup=False)
-
-    def copy_text(self, text: str | None) -> None:
-        """Copy text to the clipboard of the terminal."""
-        if not text:
-            self.notify("Nothing to copy.", severity="warning")
-            return
-        self.app.copy_to_clipboard(text)
-        self.notify(text, title="Copied", markup=False)
+        copy_text(self, None if line is None else self.reference(line))

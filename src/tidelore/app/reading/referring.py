@@ -59,14 +59,16 @@ def parse_any(text: str) -> AnyReference:
 
 
 def find_thread(
-    database: Database, reference: AnyReference, project: str | None = None, default: str = ""
+    database: Database, reference: AnyReference, project: str | None = None, default: str = "", *, first: bool = False
 ) -> ThreadKey:
-    """Return the one stored item that a reference names."""
+    """Return the one stored item that a reference names; with `first`, an issue if it is also a merge request."""
     if reference.post is not None:
         return ThreadKey("post", resolve_post(database, reference.post))
     rows: dict[Kind | None, int] = {}
     missing: NotFound | None = None
     for kind, reading in reference.meanings.items():
+        if rows and first:
+            break
         try:
             if kind is not None:
                 rows[kind] = resolve(database, kind, reading, project=project, default=default)
