@@ -41,7 +41,7 @@ from tidelore.app.showing import (
     read_shown_topic,
 )
 from tidelore.app.status import JobEntry, ShownRun, job_entry, shown_run
-from tidelore.app.wiring import App
+from tidelore.app.wiring import App, SettingsFile
 from tidelore.app.writing.targets import find_target, place_of
 from tidelore.core.errors import Cancelled, LockHeld, NotFound, RemoteError, TideloreError, UserError
 from tidelore.core.references import parse_since
@@ -110,12 +110,11 @@ class ServiceThread:
     `on_end` is called in this thread when it has ended.
     """
 
-    def __init__(self, app: App, load: Callable[[], App] | None = None, config_file: str | None = None) -> None:
-        # Shared with the App that `load` returns, so that `stop` ends the waits of all connections of the service.
+    def __init__(self, app: App, settings: SettingsFile | None = None) -> None:
+        # Shared by all connections of the service, so that `stop` ends their waits.
         self._patience = app.patience or app.new_patience()
-        self._app = self._obeying(app)
-        self._load = None if load is None else lambda: self._obeying(load())
-        self._config_file = config_file
+        self._app = replace(app, patience=self._patience)
+        self._settings = settings and settings.obeying(self._patience)
         self._control = Control()
         self._thread = threading.Thread(target=self._run, name="service", daemon=True)
         self.error: TideloreError | None = None
@@ -147,9 +146,6 @@ class ServiceThread:
             self._patience.end()
             self._end()
 
-    def _obeying(self, app: App) -> App:
-        return replace(app, patience=self._patience)
-
     def _end(self) -> None:
         if self._thread.is_alive():
             self._control.stop()
@@ -161,7 +157,7 @@ class ServiceThread:
         from tidelore.app.serving import ServeRequest, serve
 
         try:
-            asyncio.run(serve(self._app, ServeRequest(), self._control, load=self._load, config_file=self._config_file))
+            asyncio.run(serve(self._app, ServeRequest(), self._control, self._settings))
         except TideloreError as error:
             self.error = error
         except Exception as error:  # noqa: BLE001 - shown on the screen; nothing else handles errors of this thread
@@ -172,16 +168,11 @@ class ServiceThread:
             self.on_end()
 
 
-def fork_service(
-    app: App,
-    load: Callable[[], App] | None,
-    config_file: str | None,
-    on_record: Callable[[LogRecord], object],
-) -> ConsoleService:
+def fork_service(app: App, settings: SettingsFile | None, on_record: Callable[[LogRecord], object]) -> ConsoleService:
     """Return the service in a separate process; its log records are given to `on_record`."""
     from tidelore.service.process import ServiceProcess
 
-    return ServiceProcess(lambda: ServiceThread(app, load, config_file), on_record)
+    return ServiceProcess(lambda: ServiceThread(app, settings), on_record)
 
 
 class BarStatus(Struct, frozen=True):

@@ -16,6 +16,7 @@ import click
 
 from tidelore.app.hooks.installing import HookChecks, HookInstallations, check_hooks, install_hooks
 from tidelore.app.positions import ServiceSummary, SourcesOverview, WebSummary, dashboard
+from tidelore.app.wiring import SettingsFile
 from tidelore.app.workers.summary import CONCURRENCY, WorkerSummary
 from tidelore.cli.command import Invocation, lore_command, lore_group
 from tidelore.cli.options import duration_option
@@ -46,13 +47,8 @@ def service_command(invocation: Invocation, once: bool, seconds: float | None, f
     app = invocation.app()
     invocation.log_as_service(app)
     with _serving_pages(app) if web else nullcontext():
-        report = run_service(
-            app,
-            ServeRequest(once, seconds, force),
-            load=invocation.app,
-            config_file=invocation.config_file,
-            on_settings=invocation.log_as_service,
-        )
+        settings = SettingsFile(invocation.config_file, invocation.app, invocation.log_as_service)
+        report = run_service(app, ServeRequest(once, seconds, force), settings)
     return Output(report.summary, _lines(report), report.error if once else None)
 
 
@@ -86,7 +82,7 @@ def worker_command(
     limit per host. `lore status` shows who works on what. SIGTERM and SIGINT stop a worker with exit code 0. SIGHUP or
     a changed configuration file reloads the settings. On SQLite use `lore service`.
     """
-    from tidelore.app.workers.running import SettingsFile, WorkRequest, run_worker
+    from tidelore.app.workers.running import WorkRequest, run_worker
 
     app = invocation.app()
     invocation.log_as_service(app)
@@ -195,8 +191,7 @@ def console_command(invocation: Invocation, theme: str) -> Output:
     set_up_logging(app.config, verbose=invocation.choices.verbose, quiet=False, service=True)
     error = run_console(
         app,
-        load=invocation.app,
-        config_file=invocation.config_file,
+        SettingsFile(invocation.config_file, invocation.app),
         theme=theme,
         color=invocation.choices.color,
         tell=lambda text: click.echo(text, err=True),

@@ -24,9 +24,8 @@ from tidelore.service.schedule import HELD_SECONDS
 from tidelore.service.status import WORKER_PREFIX
 
 if TYPE_CHECKING:
-    from tidelore.app.wiring import App
+    from tidelore.app.wiring import App, SettingsFile
     from tidelore.app.workers.hook_port import HookPort
-    from tidelore.service.control import ConfigReloader
     from tidelore.service.jobs import Job
     from tidelore.service.turns import DueScope, ScopeTurns
     from tidelore.store.database.port import Database
@@ -52,14 +51,6 @@ class WorkRequest(Struct, frozen=True):
     once: bool = False
     seconds: float | None = None
     hooks: bool | None = None
-
-
-class SettingsFile(Struct, frozen=True):
-    """Where the settings are, how they are loaded, and what is called with new ones."""
-
-    path: str
-    load: Callable[[], App]
-    on_new: Callable[[App], None]
 
 
 class WorkerReport(Struct):
@@ -91,8 +82,10 @@ def check_workable(app: App) -> None:
 class Worker:
     """A worker: its scopes, the queue, and the lease that shows that it is alive."""
 
-    def __init__(self, app: App, database: Database, control: Control) -> None:
+    def __init__(self, app: App, database: Database, control: Control, settings: SettingsFile | None) -> None:
+        from tidelore.app.service_jobs import refuse_idle
         from tidelore.app.workers.queue import WorkQueue
+        from tidelore.app.workers.scopes import build_scopes
         from tidelore.http.grants import GrantBook
         from tidelore.http.transport import KeptTransports
         from tidelore.service.turns import ScopeTurns
@@ -112,34 +105,18 @@ class Worker:
         self._refreshed = float("-inf")
         self._queue = WorkQueue(app.address, app.config, app.clock, self._work, self._look, self._waiting)
         self._continuous: dict[str, asyncio.Task[None]] = {}
-        self._source: ConfigReloader[App] | None = None
-        self._on_settings: Callable[[App], None] = lambda _app: None
+        self._settings = settings
+        self._source = None
+        if settings is not None:
+            self._source = settings.watch(
+                app, "worker", lambda new: refuse_idle([job.spec for job in build_scopes(new, database).values()])
+            )
         self._port: HookPort | None = None
-
-    def watch(self, load: Callable[[], App], config_file: str, on_settings: Callable[[App], None]) -> None:
-        """Reload the settings of a file on request and when it changes; `on_settings` is called with new ones."""
-        from tidelore.app.service_jobs import refuse_idle
-        from tidelore.app.workers.scopes import build_scopes
-        from tidelore.service.control import ConfigReloader
-
-        def guarded() -> App:
-            new = load()
-            if new.address != self._app.address:
-                raise ConfigError(
-                    "storage.path changed; the running worker keeps its database",
-                    fix="restart the worker to use the new database",
-                    key="storage.path",
-                )
-            refuse_idle([job.spec for job in build_scopes(new, self._database).values()])
-            return new
-
-        self._source = ConfigReloader(config_file, guarded)
-        self._on_settings = on_settings
 
     async def _reload(self, request: WorkRequest) -> None:
         """Use new settings from the next turn of each scope on; turns under way end with the old ones."""
         source, asked = self._source, self._control.take_reload()
-        if source is None or not (asked or source.changed(self._app.clock.monotonic())):
+        if source is None or self._settings is None or not (asked or source.changed(self._app.clock.monotonic())):
             return
         try:
             # While the database is unreachable the request waits: the file could not be checked.
@@ -156,7 +133,7 @@ class Worker:
             self._control.reload()
             _LOG.warning("cannot reload the configuration: %s", error.message, extra={"event": "reload_failed"})
             return
-        self._on_settings(self._app)
+        self._settings.on_new(self._app)
         for task in self._continuous.values():
             task.cancel()
         try:
@@ -294,10 +271,8 @@ async def work(app: App, request: WorkRequest, control: Control, settings: Setti
     identity = ProcessIdentity.current()
     with app.store(create=True) as database:
         prepare_queue(database)
-        worker = Worker(app, database, control)
+        worker = Worker(app, database, control, settings)
         try:
-            if settings is not None:
-                worker.watch(settings.load, settings.path, settings.on_new)
             async with _registered(worker.shop, identity):
                 worker.refresh(forget=True)
                 _LOG.info("worker started", extra={"event": "worker_started", "concurrency": request.concurrency})
@@ -318,10 +293,8 @@ def run_worker(app: App, request: WorkRequest, settings: SettingsFile | None = N
 
     check_workable(app)
     control, patience = Control(), app.new_patience()
-    if settings is not None:
-        load = settings.load
-        settings = replace(settings, load=lambda: replace(load(), patience=patience))
-    return supervise(lambda: work(replace(app, patience=patience), request, control, settings), control, patience)
+    obeying = settings and settings.obeying(patience)
+    return supervise(lambda: work(replace(app, patience=patience), request, control, obeying), control, patience)
 
 
 @asynccontextmanager
