@@ -49,12 +49,13 @@ from tidelore.engine import ledger
 from tidelore.search.find import SearchMode, SearchRequest, find
 from tidelore.search.query import Query, parse_query, resolve_filters
 from tidelore.service.control import Control
-from tidelore.service.panels import read_feedback_panel
 from tidelore.service.status import read_service
 from tidelore.store.database.port import Database
 from tidelore.store.reading.changes import newest_change
 from tidelore.store.work import activity
+from tidelore.store.work.events import peek, pending_counts
 from tidelore.store.work.runs import UNFINISHED
+from tidelore.store.work.tracked_pull_requests import AWAITING, BLOCKED, list_tracked
 
 if TYPE_CHECKING:
     from logging import LogRecord
@@ -82,6 +83,7 @@ _JOBS = {
 }
 """The jobs that do the work of a command: their kind, and the prefix of their names."""
 _IN_PROCESS = frozenset({"local", "minilm"})
+_LATEST = 200
 READING_ROWS = 200
 """The most rows of a reading list."""
 
@@ -304,12 +306,7 @@ class ConsoleViews:
 
     def feedback(self, now_ms: int) -> FeedbackBoard:
         """Return tracked pull requests, events and replies."""
-        panel = read_feedback_panel(self._database, now_ms)
-        pulls = [
-            copy_fields(BoardPull, pending_pull(row, panel.waiting), id=row.id, project_id=row.project_id)
-            for row in panel.pulls
-        ]
-        return FeedbackBoard(pulls, [event(row) for row in panel.events], [reply(row) for row in panel.answers])
+        return read_feedback(self._database, now_ms)
 
     def accounts(self, part: str) -> list[Account]:
         """Return accounts whose handle contains a text, up to a limit."""
@@ -418,6 +415,15 @@ class ConsoleViews:
             return None
         embedder = open_embedder(config.embedding, config.http, self._app.environ, self._app.clock)
         return None if isinstance(embedder, Unavailable) else embedder
+
+
+def read_feedback(database: Database, now_ms: int) -> FeedbackBoard:
+    """Read open tracked pull requests, pending events and replies, with a bounded cost."""
+    waiting = {(count.project_id, count.thread_number): count for count in pending_counts(database, now_ms)}
+    rows = sorted(list_tracked(database, statuses=(BLOCKED, AWAITING)), key=lambda row: row.status != BLOCKED)
+    pulls = [copy_fields(BoardPull, pending_pull(row, waiting), id=row.id, project_id=row.project_id) for row in rows]
+    events = [event(row) for row in peek(database, limit=_LATEST)]
+    return FeedbackBoard(pulls, events, [reply(row) for row in activity.answers(database)])
 
 
 def _thread_row(thread: ListedThread) -> ReadingRow:
