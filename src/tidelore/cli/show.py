@@ -21,10 +21,9 @@ from tidelore.app.showing import (
 )
 from tidelore.cli import options
 from tidelore.cli.command import Invocation, lore_command, lore_group
-from tidelore.cli.output.posts import post_lines
+from tidelore.cli.output.conversations import item_lines, post_lines, topic_lines
 from tidelore.cli.output.render import Output, open_page, prose_block
 from tidelore.cli.output.table import page_columns
-from tidelore.cli.output.topics import topic_lines
 from tidelore.core.references import Kind
 
 _OUTPUT = options.combine(
@@ -127,8 +126,6 @@ def mr_command(invocation: Invocation, /, **wanted: Any) -> Output:
 
 
 def _show(invocation: Invocation, kind: Kind, *, files: bool, in_browser: bool, **wanted: Any) -> Output:
-    from tidelore.cli.output.conversations import item_lines
-
     options.refresh_first(invocation, wanted, wanted["reference"], wanted["project"])
     robot = invocation.choices.robot
     budget = wanted.pop("max_tokens")

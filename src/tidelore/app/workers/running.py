@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.app.workers.summary import CONCURRENCY, WorkerSummary
-from tidelore.core.errors import ConfigError, LeaseLost, LockHeld, PartialSuccess, StorageFailed, TideloreError
+from tidelore.core.errors import (
+    ConfigError,
+    LeaseLost,
+    LockHeld,
+    PartialSuccess,
+    StorageFailed,
+    TideloreError,
+    UserError,
+)
 from tidelore.core.process import ProcessIdentity
 from tidelore.service.control import Control
 from tidelore.service.schedule import HELD_SECONDS
@@ -25,7 +33,7 @@ from tidelore.service.status import WORKER_PREFIX
 
 if TYPE_CHECKING:
     from tidelore.app.wiring import App, SettingsFile
-    from tidelore.app.workers.hook_port import HookPort
+    from tidelore.service.hook_receiver import HookReceiver
     from tidelore.service.jobs import Job
     from tidelore.service.turns import DueScope, ScopeTurns
     from tidelore.store.database.port import Database
@@ -39,6 +47,10 @@ REFRESH_SECONDS = 30.0
 BEAT_SECONDS = 15.0
 RELOAD_SECONDS = 0.5
 """How often a worker checks whether its settings must be reloaded."""
+
+
+PORT_SECONDS = 5.0
+"""How often a worker tries to take the port of webhooks that another process holds."""
 
 
 class WorkRequest(Struct, frozen=True):
@@ -77,6 +89,79 @@ def check_workable(app: App) -> None:
             fix="run `lore service`, which does the same work in one process, or `lore move --to postgresql://…`",
             key="storage.path",
         )
+
+
+class HookPort:
+    """Receives webhooks if it can: of the workers of a machine only one can listen, the others try again.
+
+    `on_waiting` is called with the names of the scopes `hooks:HOST` that have work.
+
+    With `insists`, a port that cannot be opened is an error instead of being tried again.
+    """
+
+    def __init__(self, app: App, on_waiting: Callable[[list[str]], Awaitable[None]], *, insists: bool) -> None:
+        if insists and not app.config.hooks.port:
+            raise ConfigError("no port to receive webhooks on", fix="set hooks.port", key="hooks.port")
+        self._app = app
+        self._on_waiting = on_waiting
+        self._insists = insists
+        self._receiver: HookReceiver | None = None
+        self._names: set[str] = set()
+        self._announced = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def open(self) -> None:
+        """Listen, or begin to wait until the port is free."""
+        if self._app.config.hooks.port:
+            free = self._try()
+            self._tasks = [asyncio.create_task(self._pass_on())]
+            if not free:
+                _LOG.info("another process receives webhooks", extra={"event": "hooks_elsewhere"})
+                self._tasks.append(asyncio.create_task(self._try_again()))
+
+    async def close(self) -> None:
+        """Stop listening."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+        receiver, self._receiver = self._receiver, None
+        if receiver is not None:
+            await receiver.close()
+
+    def _try(self) -> bool:
+        from tidelore.app.hooks.jobs import open_receiver
+
+        try:
+            self._receiver = open_receiver(self._app, self._announce)
+        except ConfigError:
+            raise
+        except UserError:
+            if self._insists:
+                raise
+        return self._receiver is not None
+
+    async def _try_again(self) -> None:
+        while not self._try():
+            await self._app.clock.sleep(PORT_SECONDS)
+
+    def _announce(self, names: Iterable[str]) -> None:
+        """Note that deliveries wait; called in the thread of the receiver."""
+        found = list(names)
+
+        def note() -> None:
+            self._names.update(found)
+            self._announced.set()
+
+        self._loop.call_soon_threadsafe(note)
+
+    async def _pass_on(self) -> None:
+        while True:
+            await self._announced.wait()
+            self._announced.clear()
+            names, self._names = sorted(self._names), set()
+            await self._on_waiting(names)
 
 
 class Worker:
@@ -149,8 +234,6 @@ class Worker:
 
     async def _open_port(self, request: WorkRequest) -> None:
         """Receive webhooks with the present settings."""
-        from tidelore.app.workers.hook_port import HookPort
-
         if self._port is not None:
             await self._port.close()
         self._port = None

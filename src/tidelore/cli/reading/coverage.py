@@ -11,8 +11,8 @@ import click
 import msgspec
 
 from tidelore.app.reading.coverage import Coverage, CoveredChildren, CoveredList, read_coverage
-from tidelore.app.reading.opening import OpenedItem, find_page
 from tidelore.app.reading.payloads import ItemPayloads, find_payloads
+from tidelore.app.reading.referring import OpenedItem, find_page
 from tidelore.app.reports import CHILD_NAMES
 from tidelore.cli.command import Invocation, lore_command
 from tidelore.cli.options import json_option, only_project, project_option
