@@ -197,18 +197,20 @@ class ConsoleScreen(Screen[None]):
     def reload(self) -> None:
         """Reload this screen, unless a reload is running."""
         if not any(worker.group == "reload" and worker.node is self for worker in self.workers):
-            self.run_worker(self._reload(), group="reload", exit_on_error=False)
+            self.run_in_background(self._reload, "reload", exclusive=False)
 
     def reload_now(self) -> None:
         """Reload this screen even if a reload is running, because that one may have read older data."""
-        self.run_newest(self._reload, "again")
+        self.run_in_background(self._reload, "again")
 
-    def run_newest(self, work: Callable[[], Coroutine[Any, Any, None]], group: str) -> None:
-        """Run work in the background and cancel what runs in its group.
+    def run_in_background(
+        self, work: Callable[[], Coroutine[Any, Any, None]], group: str, *, exclusive: bool = True
+    ) -> None:
+        """Run work in the background and cancel what runs in its group, if it is `exclusive`.
 
         `work` is not yet a coroutine, because it may be cancelled before it begins.
         """
-        self.run_worker(cast("WorkType[None]", work), group=group, exclusive=True, exit_on_error=False)
+        self.run_worker(cast("WorkType[None]", work), group=group, exclusive=exclusive, exit_on_error=False)
 
     async def _reload(self) -> None:
         now_ms = self.backend.now_ms

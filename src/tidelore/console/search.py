@@ -311,7 +311,7 @@ class SearchScreen(ReplyingScreen):
 
     @on(Input.Changed, "#query")
     def _typed(self, event: Input.Changed) -> None:
-        self.run_newest(partial(self._search, event.value), "search")
+        self.run_in_background(partial(self._search, event.value), "search")
 
     @on(Input.Submitted, "#query")
     def _to_results(self) -> None:
@@ -331,7 +331,7 @@ class SearchScreen(ReplyingScreen):
         elif self._previewed != line.record:
             self.query_one("#behind", VerticalScroll).scroll_home(animate=False)
             self.query_one("#detail", Static).update(result_text(line.record))
-            self.run_newest(partial(self._preview, line.record), "preview")
+            self.run_in_background(partial(self._preview, line.record), "preview")
         self._previewed = None if line is None else line.record
 
     def selected(self) -> ReadingRow | None:
