@@ -21,11 +21,13 @@ from benchmarks.reads import NOTES_EACH, settle
 from benchmarks.scale import Scale
 from benchmarks.workplace import copy_world, served_world
 from benchmarks.world_server import Contents
+from tidelore.app.console import read_feedback
+from tidelore.app.positions import read_sources
+from tidelore.app.wiring import App
 from tidelore.core.clock import SystemClock
 from tidelore.core.config import Config
 from tidelore.core.process import ProcessIdentity
 from tidelore.engine.ledger import Run
-from tidelore.service.panels import read_dashboard, read_feedback_panel
 from tidelore.service.status import read_service
 from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database
@@ -36,8 +38,8 @@ from tidelore.store.work.runs import RunTable
 BOUND_MS = 20.0
 RUNS = 5_000
 LOOKS: dict[str, Callable[[Database, int], Any]] = {
-    "overview": lambda database, now: read_dashboard(database, Config(), now),
-    "feedback": read_feedback_panel,
+    "overview": lambda database, now: read_sources(App(Config(), {}), database, now),
+    "feedback": read_feedback,
     "accounts": lambda database, _now: activity.accounts(database, ""),
     "runs": lambda database, _now: activity.newest_runs(database, 300),
 }

@@ -42,8 +42,8 @@ KNOWN: dict[str, frozenset[str]] = {
             # Accounts and posts: only Bluesky has them.
             *("sync.account_poll", "sync.account_reading", "sync.account_stream", "sync.account_verification"),
             *("sync.accounts", "sync.diagnosis", "store.mirror.accounts", "store.mirror.cursors"),
-            *("app.accounts", "app.console", "app.mirroring", "app.service_jobs", "app.sources", "app.syncing"),
-            *("cli.audit", "cli.poll", "cli.sync", "service.panels"),
+            *("app.accounts", "app.console", "app.mirroring", "app.positions", "app.service_jobs", "app.sources"),
+            *("app.syncing", "cli.audit", "cli.poll", "cli.sync"),
         }
     ),
 }

@@ -13,7 +13,7 @@ import msgspec
 import yaml  # type: ignore[import-untyped]
 from tests.architecture.command_lines import explain_failure
 
-from tidelore.cli.serve import TOKEN_VARIABLE
+from tidelore.cli.service import TOKEN_VARIABLE
 from tidelore.core.config import Config
 from tidelore.core.extras import EXTRAS
 from tidelore.feedback.report import Metric

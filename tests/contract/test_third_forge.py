@@ -20,6 +20,7 @@ from tests.support.deep import gate_cases
 from tests.support.fork_server import fork_script
 from tests.toy.source import TOY, ToyHost
 
+from tidelore.app.positions import source_kinds
 from tidelore.app.service_jobs import build_jobs
 from tidelore.app.wiring import App, load_settings
 from tidelore.cli.main import main
@@ -27,7 +28,6 @@ from tidelore.core.config import all_hosts, forge_hosts, override_sync, sync_set
 from tidelore.core.config_file import parse_config
 from tidelore.core.errors import ConfigError
 from tidelore.engine.crashpoint import Seam
-from tidelore.service.panels import source_kinds
 from tidelore.sources.registry import also, host_tables
 from tidelore_world.server import serve
 

@@ -10,7 +10,7 @@ from tests.databases.samples import topic, topic_comment
 from tests.faces.desk import LEDGER, Desk
 from tests.faces.test_documented_shapes import compare
 
-from tidelore.app.console import ConsoleViews
+from tidelore.app.console import ConsoleViews, found_row
 from tidelore.app.wiring import App
 from tidelore.console.search import thread_text
 from tidelore.core.clock import SystemClock
@@ -140,7 +140,7 @@ def test_similar_takes_a_topic_and_finds_one(talk: Desk) -> None:
 def test_the_console_shows_a_topic_that_was_found(talk: Desk) -> None:
     with closing(ConsoleViews(App(load_config(str(talk.config)), {}, db=str(talk.db)))) as views:
         (found,) = views.by_words("gargoyle", 5).items
-        shown = thread_text(views.thread(found), 80).plain
+        shown = thread_text(views.read_thread(found_row(found)), 80).plain
     assert "Use a bollard." in shown
     assert "    Thanks, gargoyle." in shown
     assert "\x1b" not in shown

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tidelore.app import feedback_jobs, service_jobs
 from tidelore.app.serving import ServeRequest, run_service
-from tidelore.app.wiring import App
+from tidelore.app.wiring import App, SettingsFile
 from tidelore.cli.output.logs import set_up_logging
 from tidelore.core.config_file import load_config
 
@@ -67,7 +67,7 @@ def run(argv: Sequence[str]) -> int:
 
     app = build()
     log_as_asked(app)
-    run_service(app, ServeRequest(), load=build, config_file=config, on_settings=log_as_asked)
+    run_service(app, ServeRequest(), SettingsFile(config, build, log_as_asked))
     return 0
 
 

@@ -110,6 +110,12 @@ class ChosenFields(dict[str, Any]):
         super().__init__(values)
         self.shape = shape
 
+    @classmethod
+    def of(cls, value: Struct, names: Collection[str], **instead: Any) -> ChosenFields:
+        """Return these fields of a Struct; `instead` replaces some of their values."""
+        values = {name: getattr(value, name) for name in value.__struct_fields__ if name in names}
+        return cls(type(value), values | instead)
+
 
 class RobotForm(Struct, frozen=True):
     """An answer as JSON values, and the paths of the fields that hold other people's text."""

@@ -41,29 +41,21 @@ from tidelore.app.showing import (
     read_shown_topic,
 )
 from tidelore.app.status import JobEntry, ShownRun, job_entry, shown_run
-from tidelore.app.wiring import App
+from tidelore.app.wiring import App, SettingsFile
 from tidelore.app.writing.targets import find_target, place_of
 from tidelore.core.errors import Cancelled, LockHeld, NotFound, RemoteError, TideloreError, UserError
-from tidelore.core.references import (
-    KINDS,
-    parse_post_reference,
-    parse_reference,
-    parse_since,
-    parse_topic_reference,
-)
+from tidelore.core.references import parse_since
 from tidelore.engine import ledger
 from tidelore.search.find import SearchMode, SearchRequest, find
 from tidelore.search.query import Query, parse_query, resolve_filters
 from tidelore.service.control import Control
-from tidelore.service.panels import read_feedback_panel
 from tidelore.service.status import read_service
 from tidelore.store.database.port import Database
 from tidelore.store.reading.changes import newest_change
-from tidelore.store.reading.conversations import resolve
-from tidelore.store.reading.posts import resolve_post
-from tidelore.store.reading.topics import resolve_topic
 from tidelore.store.work import activity
+from tidelore.store.work.events import peek, pending_counts
 from tidelore.store.work.runs import UNFINISHED
+from tidelore.store.work.tracked_pull_requests import AWAITING, BLOCKED, list_tracked
 
 if TYPE_CHECKING:
     from logging import LogRecord
@@ -91,6 +83,7 @@ _JOBS = {
 }
 """The jobs that do the work of a command: their kind, and the prefix of their names."""
 _IN_PROCESS = frozenset({"local", "minilm"})
+_LATEST = 200
 READING_ROWS = 200
 """The most rows of a reading list."""
 
@@ -119,12 +112,11 @@ class ServiceThread:
     `on_end` is called in this thread when it has ended.
     """
 
-    def __init__(self, app: App, load: Callable[[], App] | None = None, config_file: str | None = None) -> None:
-        # Shared with the App that `load` returns, so that `stop` ends the waits of all connections of the service.
+    def __init__(self, app: App, settings: SettingsFile | None = None) -> None:
+        # Shared by all connections of the service, so that `stop` ends their waits.
         self._patience = app.patience or app.new_patience()
-        self._app = self._obeying(app)
-        self._load = None if load is None else lambda: self._obeying(load())
-        self._config_file = config_file
+        self._app = replace(app, patience=self._patience)
+        self._settings = settings and settings.obeying(self._patience)
         self._control = Control()
         self._thread = threading.Thread(target=self._run, name="service", daemon=True)
         self.error: TideloreError | None = None
@@ -156,9 +148,6 @@ class ServiceThread:
             self._patience.end()
             self._end()
 
-    def _obeying(self, app: App) -> App:
-        return replace(app, patience=self._patience)
-
     def _end(self) -> None:
         if self._thread.is_alive():
             self._control.stop()
@@ -170,7 +159,7 @@ class ServiceThread:
         from tidelore.app.serving import ServeRequest, serve
 
         try:
-            asyncio.run(serve(self._app, ServeRequest(), self._control, load=self._load, config_file=self._config_file))
+            asyncio.run(serve(self._app, ServeRequest(), self._control, self._settings))
         except TideloreError as error:
             self.error = error
         except Exception as error:  # noqa: BLE001 - shown on the screen; nothing else handles errors of this thread
@@ -181,16 +170,11 @@ class ServiceThread:
             self.on_end()
 
 
-def fork_service(
-    app: App,
-    load: Callable[[], App] | None,
-    config_file: str | None,
-    on_record: Callable[[LogRecord], object],
-) -> ConsoleService:
+def fork_service(app: App, settings: SettingsFile | None, on_record: Callable[[LogRecord], object]) -> ConsoleService:
     """Return the service in a separate process; its log records are given to `on_record`."""
     from tidelore.service.process import ServiceProcess
 
-    return ServiceProcess(lambda: ServiceThread(app, load, config_file), on_record)
+    return ServiceProcess(lambda: ServiceThread(app, settings), on_record)
 
 
 class BarStatus(Struct, frozen=True):
@@ -322,12 +306,7 @@ class ConsoleViews:
 
     def feedback(self, now_ms: int) -> FeedbackBoard:
         """Return tracked pull requests, events and replies."""
-        panel = read_feedback_panel(self._database, now_ms)
-        pulls = [
-            copy_fields(BoardPull, pending_pull(row, panel.waiting), id=row.id, project_id=row.project_id)
-            for row in panel.pulls
-        ]
-        return FeedbackBoard(pulls, [event(row) for row in panel.events], [reply(row) for row in panel.answers])
+        return read_feedback(self._database, now_ms)
 
     def accounts(self, part: str) -> list[Account]:
         """Return accounts whose handle contains a text, up to a limit."""
@@ -397,26 +376,6 @@ class ConsoleViews:
             return ReplyDraft(name, [QuotedNote(item.author, item.created_at, item.description or "")])
         return ReplyDraft(name, [QuotedNote(one.author, one.created_at, one.body) for one in notes if not one.system])
 
-    def thread(self, found: FoundThread) -> ShownIssue | ShownMergeRequest | ShownTopic | ShownPost:
-        """Return the issue, merge request, topic or post a result leads to."""
-        database = self._database
-        if found.type == "post":
-            return read_shown_post(database, resolve_post(database, parse_post_reference(found.reference)))
-        try:
-            return self._item(found.type, found.reference)
-        except UserError:
-            # Two hosts have a project with this path; the URL distinguishes them.
-            if found.web_url is None:
-                raise
-            return self._item(found.type, found.web_url)
-
-    def _item(self, found_type: str, reference: str) -> ShownIssue | ShownMergeRequest | ShownTopic:
-        database = self._database
-        if found_type == "topic":
-            return read_shown_topic(database, resolve_topic(database, parse_topic_reference(reference)))
-        kind = next(kind for kind in KINDS if kind == found_type)
-        return read_item(database, kind, resolve(database, kind, parse_reference(reference, kind)))
-
     def by_words(self, text: str, limit: int) -> SearchPage:
         """Search by keywords only."""
         return self._find(parse_query(text), "lexical", None, limit)
@@ -456,6 +415,15 @@ class ConsoleViews:
             return None
         embedder = open_embedder(config.embedding, config.http, self._app.environ, self._app.clock)
         return None if isinstance(embedder, Unavailable) else embedder
+
+
+def read_feedback(database: Database, now_ms: int) -> FeedbackBoard:
+    """Read open tracked pull requests, pending events and replies, with a bounded cost."""
+    waiting = {(count.project_id, count.thread_number): count for count in pending_counts(database, now_ms)}
+    rows = sorted(list_tracked(database, statuses=(BLOCKED, AWAITING)), key=lambda row: row.status != BLOCKED)
+    pulls = [copy_fields(BoardPull, pending_pull(row, waiting), id=row.id, project_id=row.project_id) for row in rows]
+    events = [event(row) for row in peek(database, limit=_LATEST)]
+    return FeedbackBoard(pulls, events, [reply(row) for row in activity.answers(database)])
 
 
 def _thread_row(thread: ListedThread) -> ReadingRow:

@@ -5,8 +5,9 @@ The overview of all sources is read every few seconds by `lore top` and the cons
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
+from typing import Annotated, Any
 
 from msgspec import Struct
 
@@ -22,15 +23,20 @@ from tidelore.app.status import (
     shown_run,
 )
 from tidelore.app.wiring import App, run_until_signalled
+from tidelore.core.config import Config, all_hosts, sync_settings
 from tidelore.core.errors import UserError
-from tidelore.service.panels import SourcePanel, read_dashboard
-from tidelore.service.status import ListStatus, ServiceStatus, read_status
+from tidelore.service.status import ServiceStatus, SourceHealth, read_service
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.accounts import SURFACES
+from tidelore.store.mirror.child_progress import Backlog, present_children, read_backlog, wanted_children
 from tidelore.store.mirror.cursors import CursorRow, find_cursor, list_cursors, reset_cursor
+from tidelore.store.mirror.kinds import PARENT_KINDS
+from tidelore.store.mirror.projects import ProjectRow, list_projects
+from tidelore.store.mirror.quarantine import list_quarantine
 from tidelore.store.reading.totals import STATES, read_account_totals
 from tidelore.store.work import activity
-from tidelore.store.work.runs import RunRecord
+from tidelore.store.work.runs import RunRecord, list_runs
+from tidelore.store.work.service_records import JobRow
 
 
 class ReadingPosition(Struct, frozen=True, kw_only=True):
@@ -156,17 +162,26 @@ class SyncStatus(Struct, frozen=True, kw_only=True):
 
 
 def sync_status(app: App, runs: int = 5) -> SyncStatus:
-    """Return how far each list has been read."""
+    """Return how far each list has been read, with the enabled kinds of children."""
     with app.reading() as database:
-        status = read_status(database, app.config, runs)
+        projects, cursors = list_projects(database), list_cursors(database)
+        homes = {(project.source, str(project.remote_id)): project for project in projects}
+        children = [
+            (cursor, backlog)
+            for cursor in cursors
+            for backlog in _backlogs(database, app.config, cursor, homes.get((cursor.source, cursor.scope)))
+        ]
+        quarantine, newest = list_quarantine(database), list_runs(database, runs)
         accounts = read_account_totals(database, app.clock.now_ms())
+    verified = [cursor.verified_at for cursor in cursors]
     return SyncStatus(
-        projects=[copy_fields(SyncedProject, project) for project in status.projects],
-        cursors=[_position(entry.cursor) for entry in status.lists],
-        children=[child for entry in status.lists for child in _children(entry)],
-        quarantine=[copy_fields(QuarantinedItem, entry) for entry in status.quarantine],
-        oldest_verification=instant(status.oldest_verification),
-        oldest_children_verification=instant(status.oldest_children),
+        projects=[copy_fields(SyncedProject, project) for project in projects],
+        cursors=[_position(cursor) for cursor in cursors],
+        children=[_child(cursor, backlog) for cursor, backlog in children],
+        quarantine=[copy_fields(QuarantinedItem, entry) for entry in quarantine],
+        # Unknown while a list was never verified.
+        oldest_verification=instant(_oldest(verified) if None not in verified else None),
+        oldest_children_verification=instant(_oldest([backlog.oldest for _, backlog in children])),
         accounts=AccountSummary(
             **{state: accounts.states.get(state, 0) for state in STATES},
             due=accounts.due,
@@ -174,8 +189,23 @@ def sync_status(app: App, runs: int = 5) -> SyncStatus:
             oldest_poll_at=instant(accounts.oldest_poll),
             gaps=accounts.gaps,
         ),
-        runs=[listed_run(run) for run in status.runs],
+        runs=[listed_run(run) for run in newest],
     )
+
+
+def _oldest(moments: Sequence[int | None]) -> int | None:
+    return min((moment for moment in moments if moment is not None), default=None)
+
+
+def _backlogs(database: Database, config: Config, cursor: CursorRow, project: ProjectRow | None) -> list[Backlog]:
+    kind = PARENT_KINDS.get(cursor.surface.rpartition(".")[2])
+    if kind is None or project is None:
+        return []
+    settings = sync_settings(config, project.source, project.configured)
+    present = present_children(database, kind, project.id)
+    found = [read_backlog(database, kind, name, project.id) for name in wanted_children(present, settings)]
+    # What is read on demand is rarely due.
+    return [backlog for backlog in found if backlog.due or backlog.kind not in kind.on_demand]
 
 
 def list_positions(app: App) -> PositionList:
@@ -217,21 +247,15 @@ def _position(row: CursorRow) -> ReadingPosition:
     return copy_fields(ReadingPosition, row, complete=row.bootstrap_complete)
 
 
-def _children(entry: ListStatus) -> list[ChildBacklog]:
-    cursor = entry.cursor
-    return [
-        copy_fields(
-            ChildBacklog,
-            backlog,
-            source=cursor.source,
-            surface=cursor.surface,
-            project=cursor.project,
-            oldest_read_at=instant(backlog.oldest),
-        )
-        for backlog in entry.children
-    ]
+def _child(cursor: CursorRow, backlog: Backlog) -> ChildBacklog:
+    place = {"source": cursor.source, "surface": cursor.surface, "project": cursor.project}
+    return copy_fields(ChildBacklog, backlog, **place, oldest_read_at=backlog.oldest)
 
 
+MINUTE_MS = 60_000
+MINUTES = 60
+"""How many minutes the activity charts cover."""
+_NEWEST = 20
 MOST = activity.MOST
 """Counts stop here; shown as 'five hundred or more'."""
 
@@ -314,6 +338,13 @@ class ServiceSummary(Struct, frozen=True, kw_only=True):
     jobs: list[JobEntry]
 
 
+class WebSummary(Struct, frozen=True, kw_only=True):
+    """The answer of `lore serve`, when it was stopped."""
+
+    address: Annotated[str, means("the address it was served on, without the token")]
+    seconds: Annotated[float, means("duration in seconds")]
+
+
 def dashboard(app: App) -> SourcesOverview:
     """Return the overview; no service is started."""
     with app.reading() as database:
@@ -321,17 +352,26 @@ def dashboard(app: App) -> SourcesOverview:
 
 
 def read_sources(app: App, database: Database, now_ms: int) -> SourcesOverview:
-    """Read the overview."""
-    found = read_dashboard(database, app.config, now_ms)
+    """Read the overview. Only bounded, indexed queries are used: the cost does not grow with the history."""
+    service, since = read_service(database, now_ms), now_ms - MINUTES * MINUTE_MS
+    work, arrived = activity.run_costs(database, since), activity.arrivals(database, since)
+    stored = [*((one.ended_at, one.ended_at, one.items) for one in work), *((at, at, 1) for at in arrived)]
+    asked = [(one.started_at, one.ended_at, one.requests) for one in work]
     return SourcesOverview(
-        read_at=instant(found.now_ms),
-        service=service_state(found.service),
-        sources=[_source(panel) for panel in found.sources],
-        running=[_active(run) for run in found.runs],
-        recent=[shown_run(run) for run in found.newest],
-        requests_by_minute=[round(amount, 3) for amount in found.requests],
-        items_by_minute=[round(amount, 3) for amount in found.items],
-        waiting=copy_fields(WaitingWork, found),
+        read_at=instant(now_ms),
+        service=service_state(service),
+        sources=list(_sources(database, app.config, service, now_ms)),
+        running=[_active(run) for run in activity.running(database)],
+        recent=[shown_run(run) for run in activity.newest_runs(database, _NEWEST)],
+        requests_by_minute=[round(amount, 3) for amount in by_minute(asked, now_ms)],
+        items_by_minute=[round(amount, 3) for amount in by_minute(stored, now_ms)],
+        waiting=WaitingWork(
+            events=activity.waiting_events(database),
+            answers=activity.waiting_answers(database),
+            blocked=activity.blocked_pulls(database),
+            documents=activity.waiting_documents(database),
+            quarantined=activity.quarantined(database),
+        ),
     )
 
 
@@ -346,9 +386,92 @@ def service_state(service: ServiceStatus) -> ServiceState:
     )
 
 
-def _source(panel: SourcePanel) -> SourceOverview:
-    limit = dict.fromkeys(RateLimit.__struct_fields__) | rate_limit(panel.left)
-    return copy_fields(SourceOverview, panel, **limit, jobs=[job_entry(job) for job in panel.jobs])
+def _sources(database: Database, config: Config, service: ServiceStatus, now_ms: int) -> Iterable[SourceOverview]:
+    health = {entry.source: entry for entry in service.health.sources}
+    read = activity.positions(database)
+    kinds = source_kinds(config)
+    behind = _behind(database, config, list_projects(database))
+    behind["bluesky"] = activity.due_accounts(database, now_ms)
+    for name in sorted({*kinds, *(job.source for job in service.jobs), *(position.source for position in read)}):
+        jobs = [job for job in service.jobs if job.source == name]
+        if jobs:
+            facts = _of_jobs(jobs, health.get(name), now_ms, alive=service.holder is not None)
+        else:
+            facts = _of_positions([found for found in read if found.source == name], now_ms)
+        yield SourceOverview(
+            name=name,
+            kind=kinds.get(name) or ("Bluesky" if name == "bluesky" else ""),
+            behind=behind.get(name, 0),
+            jobs=[job_entry(job) for job in jobs],
+            requests=sum(job.requests for job in jobs),
+            **facts,
+            **rate_limit(service.budgets.get(name)),
+        )
+
+
+def _of_jobs(jobs: Sequence[JobRow], health: SourceHealth | None, now_ms: int, *, alive: bool) -> dict[str, Any]:
+    states = {job.state for job in jobs}
+    shown = next((state for state in ("running", "backing_off", "idle") if state in states), "stopped")
+    worst = max(jobs, key=lambda job: job.failures)
+    return {
+        "state": shown if alive else "stopped",
+        "lag_seconds": None if health is None else health.lag_seconds,
+        "bound_seconds": None if health is None else health.bound_seconds,
+        "fresh": health is None or health.ok,
+        "due": sum(job.state != "running" and job.due_at is not None and job.due_at <= now_ms for job in jobs),
+        "scopes": len(jobs),
+        "error": worst.last_error if health is None or health.error is None else health.error,
+    }
+
+
+def _of_positions(read: Sequence[activity.Positions], now_ms: int) -> dict[str, Any]:
+    """Return the facts of a source without jobs, from its reading positions."""
+    newest = max((found.newest_at for found in read if found.newest_at is not None), default=None)
+    scopes = sum(found.scopes for found in read)
+    return {
+        "state": "by hand" if scopes else "not read yet",
+        "lag_seconds": None if newest is None else max(now_ms - newest, 0) / 1000,
+        "bound_seconds": None,
+        "fresh": True,
+        "due": 0,
+        "scopes": scopes,
+        "error": None,
+    }
+
+
+def _behind(database: Database, config: Config, projects: Sequence[ProjectRow]) -> dict[str, int]:
+    homes = {project.id: project for project in projects}
+    found: dict[str, int] = {}
+    for kind in PARENT_KINDS.values():
+        for name in kind.children:
+            for project_id, count in activity.due_parents(database, kind, name).items():
+                project = homes.get(project_id)
+                if project is None:
+                    continue
+                settings = sync_settings(config, project.source, project.configured)
+                if name in wanted_children(kind, settings):
+                    found[project.source] = found.get(project.source, 0) + count
+    return found
+
+
+def by_minute(amounts: Iterable[tuple[int, int, int]], now_ms: int) -> tuple[float, ...]:
+    """Spread amounts evenly over the minutes from their start to their end; earlier minutes are left out."""
+    first = now_ms // MINUTE_MS - MINUTES + 1
+    steps = [0.0] * (MINUTES + 1)
+    for begin_ms, end_ms, amount in amounts:
+        begin, end = begin_ms // MINUTE_MS - first, max(end_ms, begin_ms) // MINUTE_MS - first
+        if end >= 0 and begin < MINUTES:
+            share = amount / (end - begin + 1)
+            steps[max(begin, 0)] += share
+            steps[min(end + 1, MINUTES)] -= share
+    # Rounding errors could leave a sum slightly below zero.
+    return tuple(max(total, 0.0) for total in accumulate(steps[:MINUTES]))
+
+
+def source_kinds(config: Config) -> dict[str, str]:
+    """Return the kind of every configured source by name."""
+    found = {host.name: host.title for host in all_hosts(config)}
+    return found | ({"bluesky": "Bluesky"} if config.bluesky.accounts else {})
 
 
 def _active(run: RunRecord) -> ActiveRun:

@@ -2,22 +2,33 @@
 
 All hosts and repositories that are due are synced together; each gets its own result, and a host that asks for a long
 pause backs off alone. A sync stops after one interval and continues in the next run with the lists it has not read, so
-a first sync of hours does not block other jobs. Bluesky is polled only when an account is due. Documents, vectors and
-the run ledger have separate jobs.
+a first sync of hours does not block other jobs. What webhooks announce is read by a job of their host: it reads the
+lists of the announced projects, as a poll does, and the announced items that no list shows; a hundred deliveries of one
+project are one read. Bluesky is polled only when an account is due. Documents, vectors and the run ledger have separate
+jobs.
 """
 
 from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.app.feedback_jobs import feedback_jobs, jobs_to_wake, sync_name
-from tidelore.app.hooks.jobs import hook_jobs, mark_announced, stretched_interval
+from tidelore.app.hooks.jobs import (
+    LOOK_SECONDS,
+    MOST_PROJECTS,
+    REST_SECONDS,
+    hooked_hosts,
+    job_name,
+    look_for_waiting,
+    mark_announced,
+    stretched_interval,
+)
 from tidelore.core.config import ForgeHost, all_hosts, forge_hosts, only_units
 from tidelore.core.errors import ConfigError
 from tidelore.core.extras import install_command
@@ -28,7 +39,7 @@ from tidelore.service.threads import run_in_thread
 
 if TYPE_CHECKING:
     from tidelore.app.wiring import App
-    from tidelore.core.config import Config
+    from tidelore.core.config import Config, Host
     from tidelore.core.errors import TideloreError
     from tidelore.feedback.report import RepoReport
     from tidelore.store.database.port import Database
@@ -41,6 +52,9 @@ _LOG = logging.getLogger(__name__)
 
 SYNC_COMMAND = "lore sync"
 SYNC_TURN = "sync"
+HOOKS_COMMAND = "lore service (webhooks)"
+HOOKS_SECONDS = 10.0
+"""After how long a read of announced projects stops, so that polls have their turn."""
 PATIENCE_SECONDS = 10.0
 """How long a joint sync waits for one host that asked for a pause; for a longer pause only that host backs off."""
 SHORTEST_SLICE_SECONDS = 10.0
@@ -155,31 +169,22 @@ class Syncing:
         return found
 
     async def _sync(self, names: Sequence[str]) -> dict[str, JobResult]:
-        from tidelore.app.mirroring import mirror
-        from tidelore.app.wiring import FeedbackOptions
-        from tidelore.sources.ports import RESOURCES
         from tidelore.store.work.session import LEASE
-        from tidelore.sync.mirror import MirrorRequest
 
         jobs = {name: self._jobs[name] for name in names}
         config, lease = self._parts(list(jobs.values()))
-        app = replace(self._app, config=config)
         rounds = self._rounds_of(names)
-        waiting = self._announced(list(jobs.values()))
-        request = MirrorRequest(
-            RESOURCES,
+        run = await _read_projects(
+            replace(self._app, config=config),
+            SYNC_COMMAND,
+            self._announced(list(jobs.values())),
+            sampled=True,
             documents=lease == LEASE,
             seconds=self._slice_seconds,
             turns=rounds.turns,
-            announced={key: dict(one.silent) for key, one in waiting.items()} or None,
             lease=lease,
         )
-        feedback: dict[int, RepoReport] = {}
-        options = FeedbackOptions(feedback, lambda share: random.random() < share)
-        report = await mirror(app, request, SYNC_COMMAND, feedback=options)
-        if waiting:
-            mark_announced(app, list(waiting.values()), report)
-        return self._results(jobs, report, feedback, rounds.take(report))
+        return self._results(jobs, run, rounds.take(run.report))
 
     def _rounds_of(self, names: Sequence[str]) -> SyncRounds:  # noqa: ARG002 - for workers
         """Return what was read of these jobs in earlier runs."""
@@ -198,33 +203,20 @@ class Syncing:
     def _results(
         self,
         jobs: Mapping[str, SyncJob],
-        report: RunReport,
-        feedback: Mapping[int, RepoReport],
+        run: _ProjectsRun,
         behind: Collection[tuple[str, str]],
     ) -> dict[str, JobResult]:
-        stretched = stretched_interval(self._app)
-        written = report.documents is not None and report.documents.regenerated
+        stretched, report = stretched_interval(self._app), run.report
         asked = dict(report.asked)
         found: dict[str, JobResult] = {}
         for name, job in jobs.items():
             scopes = [scope for scope in report.scopes if _covers(job, scope)]
-            error = sync_error(report, scopes)
-            wakes = {EMBEDDINGS: None} if written else {}
-            for scope in scopes:
-                told = feedback.get(scope.home.id) if scope.home is not None else None
-                if told is not None:
-                    wakes |= dict.fromkeys(jobs_to_wake(self._app, told, scope.configured))
-            requests = sum(scope.requests for scope in scopes)
-            asked[job.host.name] = asked.get(job.host.name, 0) - requests
-            found[name] = JobResult(
-                requests,
-                error,
-                wakes=tuple(wakes),
-                budget=report.budgets.get(job.host.name),
-                points=report.points.get(job.host.name),
-                again=any(scope.is_left for scope in scopes),
+            result = run.result(self._app, job.host.name, scopes)
+            asked[job.host.name] = asked.get(job.host.name, 0) - result.requests
+            found[name] = replace(
+                result,
                 # What was read only in part is not up to date.
-                fresh=not any(scope.key[:2] in behind for scope in scopes) and error is None,
+                fresh=not any(scope.key[:2] in behind for scope in scopes) and result.error is None,
                 stretched_seconds=stretched(job.host.name, [scope.home for scope in scopes]),
             )
         for name, job in jobs.items():
@@ -236,6 +228,76 @@ class Syncing:
 
 def _covers(job: SyncJob, scope: ScopeReport) -> bool:
     return scope.source == job.host.name and job.project in (None, scope.configured)
+
+
+class _ProjectsRun(Struct, frozen=True):
+    """A sync of some projects, and what their comments led to."""
+
+    report: RunReport
+    feedback: Mapping[int, RepoReport]
+
+    def result(self, app: App, source: str, scopes: Sequence[ScopeReport]) -> JobResult:
+        """Return what became of some lists of a host, and which jobs have work now."""
+        report = self.report
+        wakes = {EMBEDDINGS: None} if report.documents is not None and report.documents.regenerated else {}
+        for scope in scopes:
+            told = self.feedback.get(scope.home.id) if scope.home is not None else None
+            if told is not None:
+                wakes |= dict.fromkeys(jobs_to_wake(app, told, scope.configured))
+        return JobResult(
+            sum(scope.requests for scope in scopes),
+            sync_error(report, scopes),
+            wakes=tuple(wakes),
+            budget=report.budgets.get(source),
+            points=report.points.get(source),
+            again=any(scope.is_left for scope in scopes),
+        )
+
+
+async def _read_projects(
+    app: App, command: str, waiting: Mapping[tuple[str, str], Announced], *, sampled: bool = False, **wanted: Any
+) -> _ProjectsRun:
+    """Sync the projects of a configuration with what their webhooks announced; `sampled`: compare some threads."""
+    from tidelore.app.mirroring import mirror
+    from tidelore.app.wiring import FeedbackOptions
+    from tidelore.sources.ports import RESOURCES
+    from tidelore.sync.mirror import MirrorRequest
+
+    announced = {key: dict(one.silent) for key, one in waiting.items()}
+    feedback: dict[int, RepoReport] = {}
+    options = FeedbackOptions(feedback, (lambda share: random.random() < share) if sampled else None)
+    request = MirrorRequest(RESOURCES, announced=announced or None, **wanted)
+    report = await mirror(app, request, command, feedback=options)
+    if waiting:
+        mark_announced(app, list(waiting.values()), report)
+    return _ProjectsRun(report, feedback)
+
+
+def hook_jobs(app: App, run: Callable[[Host], Awaitable[JobResult]], **about: Any) -> list[Job]:
+    """Return a job for each host whose deliveries are accepted; `about` says more about them."""
+
+    def job_of(host: Host) -> Job:
+        spec = JobSpec(job_name(host.name), host.name, "hooks", host.base_url, LOOK_SECONDS, **about)
+        return Job(spec, lambda: run(host))
+
+    return [job_of(host) for host in hooked_hosts(app)]
+
+
+async def read_announced(app: App, host: Host) -> JobResult:
+    """Read what the webhooks of a host announced."""
+    from tidelore.sources.registry import only_projects
+
+    waiting, missed = look_for_waiting(app, host.name)
+    if not waiting:
+        # The polls that were stretched find the rest, and their interval is the usual one again.
+        polls = tuple(sync_name(host.kind, host.name, unit.project) for unit in host.units)
+        return JobResult(idle=True, wakes=polls if missed else ())
+    chosen = {(host.name, one.configured): one for one in waiting[:MOST_PROJECTS]}
+    config = only_projects(app.config, host.name, [one.configured for one in chosen.values()])
+    polite = replace(app, config=config, patience_seconds=PATIENCE_SECONDS)
+    run = await _read_projects(polite, HOOKS_COMMAND, chosen, documents=True, seconds=HOOKS_SECONDS, scrub_budget=0)
+    result = run.result(app, host.name, run.report.scopes)
+    return replace(result, requests=run.report.requests, again=result.again or len(waiting) > MOST_PROJECTS)
 
 
 async def keep_ledger(app: App) -> JobResult:
@@ -393,8 +455,8 @@ async def _stream(app: App) -> JobResult:
 def build_jobs(app: App, database: Database) -> list[Job]:
     """Return all jobs of a configuration."""
     app = replace(app, insists=True)
-    jobs = [*forge_jobs(app), *feedback_jobs(app), *hook_jobs(app, SYNC_TURN, EMBEDDINGS)]
-    return [*jobs, *account_jobs(app, database), *copy_jobs(app)]
+    hooks = hook_jobs(app, lambda host: read_announced(app, host), turn=SYNC_TURN, rest_seconds=REST_SECONDS)
+    return [*forge_jobs(app), *feedback_jobs(app), *hooks, *account_jobs(app, database), *copy_jobs(app)]
 
 
 def build_some_jobs(app: App, database: Database) -> list[Job]:

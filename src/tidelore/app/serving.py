@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,6 @@ from tidelore.app.service_jobs import build_jobs, follows_somebody
 from tidelore.app.status import job_entry
 from tidelore.core.config import all_hosts
 from tidelore.core.errors import (
-    ConfigError,
     DatabaseUnreachable,
     LeaseLost,
     PartialSuccess,
@@ -36,10 +35,9 @@ from tidelore.store.database.port import Limits, Patience
 from tidelore.store.work.leases import LeaseTable
 
 if TYPE_CHECKING:
-    from tidelore.app.wiring import App
+    from tidelore.app.wiring import App, SettingsFile
     from tidelore.core.config import Config, ForgeHost
     from tidelore.engine.lease import Lease
-    from tidelore.service.control import ConfigReloader
     from tidelore.service.hook_receiver import HookReceiver
     from tidelore.service.jobs import Job
     from tidelore.store.database.port import Database
@@ -135,16 +133,19 @@ class ServiceUpkeep:
         database: Database,
         lease: Lease,
         control: Control,
-        source: ConfigReloader[App] | None,
-        on_settings: Callable[[App], None],
+        settings: SettingsFile | None,
         ports: ServicePorts,
     ) -> None:
+        from tidelore.app.service_jobs import build_some_jobs
+
         self._app = app
         self._database = database
         self._lease = lease
         self._control = control
-        self._source = source
-        self._on_settings = on_settings
+        self._settings = settings
+        self._source = None
+        if settings is not None:
+            self._source = settings.watch(app, "service", lambda new: build_some_jobs(new, database))
         self._beaten = app.clock.monotonic()
         self._follows: bool | None = None
         self._looks_away = 0
@@ -179,10 +180,13 @@ class ServiceUpkeep:
         """Apply changed settings. While the database is unreachable this is not called, so a reload request waits."""
         asked, source, now = self._control.take_reload(), self._source, self._app.clock.monotonic()
         loaded = source.load() if source is not None and (asked or source.changed(now)) else None
-        if loaded is not None:
-            _LOG.info("configuration reloaded", extra={"event": "config_reloaded"})
-            self._take(loaded)
-        return loaded is not None
+        if loaded is None or self._settings is None:
+            return False
+        _LOG.info("configuration reloaded", extra={"event": "config_reloaded"})
+        self._app = loaded
+        self._settings.on_new(loaded)
+        self._ports.take(loaded)
+        return True
 
     def _is_back(self) -> bool:
         """Check the database; return True once when it is available again after it was not."""
@@ -200,11 +204,6 @@ class ServiceUpkeep:
             return False
         _LOG.info("the database is available again; retrying all jobs", extra={"event": "database_back"})
         return True
-
-    def _take(self, app: App) -> None:
-        self._app = app
-        self._on_settings(app)
-        self._ports.take(app)
 
 
 COMMAND = "lore service"
@@ -251,14 +250,10 @@ async def serve(
     app: App,
     request: ServeRequest,
     control: Control,
-    *,
-    load: Callable[[], App] | None = None,
-    config_file: str | None = None,
-    on_settings: Callable[[App], None] = lambda _app: None,
+    settings: SettingsFile | None = None,
 ) -> ServiceReport:
-    """Serve until stopped. `load` reloads the settings of `config_file`; `on_settings` is called with new ones."""
+    """Serve until stopped; new settings of a file are applied."""
     from tidelore.app.service_jobs import build_some_jobs
-    from tidelore.service.control import ConfigReloader
     from tidelore.service.jobs import JobRecorder
     from tidelore.service.loop import Loop
     from tidelore.store.work.session import refuse_held
@@ -270,9 +265,7 @@ async def serve(
         refuse_held(shop, force=request.force, name=LEASE)
         async with _listening(app, control) as ports:
             with _only_one(shop, force=request.force) as lease:
-                guarded = None if load is None else _guarded(app, database, load)
-                source = ConfigReloader(config_file, guarded) if guarded is not None and config_file else None
-                keeper = ServiceUpkeep(app, database, lease, control, source, on_settings, ports)
+                keeper = ServiceUpkeep(app, database, lease, control, settings, ports)
                 jobs = build_some_jobs(app, database)
                 loop = Loop(JobRecorder(database, app.clock), app.clock, control, renew=keeper.renew, beat=keeper.beat)
                 loop.set_jobs(jobs, at_once=request.once)
@@ -286,14 +279,7 @@ async def serve(
                 return _report(database, loop.errors, loop.ended, app.clock.monotonic() - began)
 
 
-def run_service(
-    app: App,
-    request: ServeRequest,
-    *,
-    load: Callable[[], App] | None = None,
-    config_file: str | None = None,
-    on_settings: Callable[[App], None] = lambda _app: None,
-) -> ServiceReport:
+def run_service(app: App, request: ServeRequest, settings: SettingsFile | None = None) -> ServiceReport:
     """Run the service: SIGTERM and SIGINT stop it cleanly, SIGHUP reloads the settings.
 
     The service, with every store call, runs in a thread with a separate event loop. The main thread only handles
@@ -302,17 +288,8 @@ def run_service(
     from tidelore.service.threads import supervise
 
     control, patience = Control(), app.new_patience()
-    shared = replace(app, patience=patience)
-
-    def reload() -> App:
-        assert load is not None
-        return replace(load(), patience=patience)
-
-    async def work() -> ServiceReport:
-        again = None if load is None else reload
-        return await serve(shared, request, control, load=again, config_file=config_file, on_settings=on_settings)
-
-    return supervise(work, control, patience)
+    obeying = settings and settings.obeying(patience)
+    return supervise(lambda: serve(replace(app, patience=patience), request, control, obeying), control, patience)
 
 
 @asynccontextmanager
@@ -338,24 +315,6 @@ def _only_one(shop: Workshop, *, force: bool) -> Iterator[Lease]:
     finally:
         with suppress(StorageFailed):
             lease.release()
-
-
-def _guarded(app: App, database: Database, load: Callable[[], App]) -> Callable[[], App]:
-    """Return a loader that refuses settings a running service cannot apply: another database, or no sources."""
-    from tidelore.app.service_jobs import build_some_jobs
-
-    def guarded() -> App:
-        new = load()
-        if new.address != app.address:
-            raise ConfigError(
-                "storage.path changed; the running service keeps its database",
-                fix="restart the service to use the new database",
-                key="storage.path",
-            )
-        build_some_jobs(new, database)
-        return new
-
-    return guarded
 
 
 def _report(database: Database, errors: dict[str, TideloreError], ended: int, seconds: float) -> ServiceReport:

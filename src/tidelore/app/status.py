@@ -291,14 +291,8 @@ def running_service(service: ServiceStatus) -> RunningService | None:
 
 
 def _worker(found: WorkerStatus) -> RunningWorker:
-    holds = [WorkedScope(name=one.name, since=instant(one.since)) for one in found.holds]
-    return RunningWorker(
-        host=found.host,
-        pid=found.pid,
-        since=instant(found.since),
-        heartbeat_at=instant(found.heartbeat_at),
-        holds=holds,
-    )
+    holds = [copy_fields(WorkedScope, one, since=instant(one.since)) for one in found.holds]
+    return copy_fields(RunningWorker, found, since=instant(found.since), holds=holds)
 
 
 def _queue(service: ServiceStatus) -> WorkerQueue | None:

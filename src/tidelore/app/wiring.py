@@ -11,11 +11,12 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tidelore.core.clock import Clock, SharedClock, SystemClock
 from tidelore.core.config import Config, Host
 from tidelore.core.config_file import database_address, load_config
-from tidelore.core.errors import Cancelled, RemoteError, TideloreError
+from tidelore.core.errors import Cancelled, ConfigError, RemoteError, TideloreError
 from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database, Limits, Patience
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from tidelore.http.limits import RequestAllowance
     from tidelore.http.response import RequestMetric
     from tidelore.http.transport import KeptTransports, Transport
+    from tidelore.service.control import ConfigReloader
     from tidelore.sources.ports import ProjectSource, Wiring
     from tidelore.store.database.kept import KeptConnections
     from tidelore.store.work.session import Workshop
@@ -172,6 +174,35 @@ class App(Struct, frozen=True):
         return Wiring(self.config, self.clock, self.environ, on_request, self.transport, patience, pauses, *shared)
 
 
+class SettingsFile(Struct, frozen=True):
+    """The file of the settings of a program that runs on, how it is loaded, and what is called with new settings."""
+
+    path: str
+    load: Callable[[], App]
+    on_new: Callable[[App], None] = lambda _app: None
+
+    def obeying(self, patience: Patience) -> SettingsFile:
+        """Return the same file; the connections of the applications that it loads wait with this patience."""
+        return replace(self, load=lambda: replace(self.load(), patience=patience))
+
+    def watch(self, app: App, program: str, check: Callable[[App], object]) -> ConfigReloader[App]:
+        """Return what reloads the file; refuses another database, and what `check` refuses."""
+        from tidelore.service.control import ConfigReloader
+
+        def load() -> App:
+            new = self.load()
+            if new.address != app.address:
+                raise ConfigError(
+                    f"storage.path changed; the running {program} keeps its database",
+                    fix=f"restart the {program} to use the new database",
+                    key="storage.path",
+                )
+            check(new)
+            return new
+
+        return ConfigReloader(self.path, load)
+
+
 def run_until_signalled(work: Coroutine[Any, Any, T], fate: str = "everything fetched so far is stored") -> T:
     """Run a coroutine; SIGINT and SIGTERM cancel it, so that its run is closed, and the command exits with 130."""
     import asyncio
@@ -206,8 +237,6 @@ async def open_consumer(
     app: App, database: Database, targets: Sequence[ListTarget], options: FeedbackOptions | None = None
 ) -> tuple[FeedbackConsumer, list[ListTarget]]:
     """Return what derives feedback from a run, and the targets; a host whose login is needed and fails is not read."""
-    from msgspec.structs import replace
-
     sources = {target.source.name: target.source for target in targets}
     logins = await own_logins(database, sources)
     errors = {name: login for name, login in logins.items() if isinstance(login, TideloreError)}

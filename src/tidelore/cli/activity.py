@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from tidelore.app.listing import (
-    FileChange,
     FileDiscussion,
     FileRequest,
     FileStory,
@@ -20,7 +19,8 @@ from tidelore.app.listing import (
     trending_links,
 )
 from tidelore.cli.command import Invocation, lore_command
-from tidelore.cli.output.render import Output, ago, choose_fields, only_fields, plural, when
+from tidelore.cli.options import item_fields, json_option, project_option
+from tidelore.cli.output.render import Output, ago, plural, when
 from tidelore.cli.output.table import Column, line_columns, table_of
 from tidelore.core.text import one_line, shorten
 
@@ -31,22 +31,18 @@ from tidelore.core.text import one_line, shorten
 @click.option("--merged", is_flag=True, help="Only merged merge requests.")
 @click.option("--no-follow-renames", "alone", is_flag=True, help="Do not follow renames.")
 @click.option("-n", "--limit", type=click.IntRange(1, 10_000), default=20, help="Number of items to show.")
-@click.option("-p", "--project", metavar="PATH", help="Project (path or unambiguous ending).")
-@click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON.")
-@click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
+@project_option
+@item_fields
+@json_option
 def file_history_command(invocation: Invocation, /, **wanted: Any) -> Output:
     """List merge requests that changed a file, newest first.
 
     PATH is relative to the root of the repository, or an unambiguous ending such as 'auth/login.ts'. Renames are
     followed in both directions.
     """
-    invocation.choices.robot |= wanted.pop("as_json")
-    chosen = choose_fields(wanted.pop("fields"), FileChange)
     request = FileRequest(follow=not wanted.pop("alone"), **wanted)
     story = file_history(invocation.app(), request)
-    items = [only_fields(item, chosen) for item in story.items]
-    data = only_fields(story, frozenset(story.__struct_fields__), items=items)
-    return Output(data, () if invocation.choices.robot else _story_lines(story, discussions=request.discussions))
+    return Output(story, () if invocation.choices.robot else _story_lines(story, discussions=request.discussions))
 
 
 def _thread_state(one: FileDiscussion) -> str:
@@ -102,13 +98,12 @@ _SHOWN_SHARERS = 5
 @click.option(
     "--min-shares", type=click.IntRange(1), default=1, help="Minimum number of accounts that shared the link."
 )
-@click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
-def trending_command(invocation: Invocation, /, hours: float, limit: int, min_shares: int, *, as_json: bool) -> Output:
+@json_option
+def trending_command(invocation: Invocation, /, hours: float, limit: int, min_shares: int) -> Output:
     """List the most shared links.
 
     Each account counts once per link. Reposts count, deleted posts do not.
     """
-    invocation.choices.robot |= as_json
     found = trending_links(invocation.app(), hours, limit, min_shares)
     return Output(found, () if invocation.choices.robot else _link_lines(found.items, hours))
 

@@ -12,10 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct, structs
 
 from tidelore.app.wiring import App, load_settings
 from tidelore.core.clock import SharedClock, SystemClock
 from tidelore.core.config_file import config_path
+from tidelore.core.errors import UserError
 
 if TYPE_CHECKING:
     from tidelore.app.reading.refreshing import Freshness
@@ -56,6 +58,7 @@ class Choices:
         self.db: str | None = None
         self.robot = robot
         self.full = False
+        self.fields: str | None = None
         self.color = True
         self.plain = False
         self.verbose = verbose
@@ -115,6 +118,10 @@ class Invocation:
         choices = self.choices
         set_up_logging(app.config, verbose=choices.verbose, quiet=choices.quiet or choices.robot, service=True)
 
+    def fields(self, shape: type[Struct]) -> frozenset[str]:
+        """Return the fields of a Struct that --fields names; all of them without it."""
+        return choose_fields(self.choices.fields, shape)
+
     @property
     def config_file(self) -> str:
         """The path of the configuration file."""
@@ -126,7 +133,32 @@ class Invocation:
         return sys.stderr.isatty() and not self.choices.robot and not self.choices.quiet
 
 
-def _set(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+def choose_fields(text: str | None, shape: type[Struct]) -> frozenset[str]:
+    """Return the fields that a text names; all of them for None."""
+    known = shape.__struct_fields__
+    if text is None:
+        return frozenset(known)
+    chosen = frozenset(name.strip() for name in text.split(",") if name.strip())
+    if not chosen or chosen - set(known):
+        raise UserError(
+            f"invalid value for --fields: {', '.join(sorted(chosen - set(known))) or 'no field given'}",
+            fix="use any of: " + ", ".join(known),
+            fields=text,
+        )
+    return chosen
+
+
+def _listed_shape(answer: type[Struct]) -> type[Struct]:
+    """Return what --fields chooses from: the items of a list, or else the answer."""
+    from typing import get_args
+
+    items = next((field.type for field in structs.fields(answer) if field.name == "items"), None)
+    while items is not None and get_args(items):
+        items = get_args(items)[0]
+    return answer if items is None else items
+
+
+def set_choice(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     def callback(ctx: click.Context, _param: click.Parameter, value: Any) -> None:
         if value not in (None, False):
             choices: Choices = ctx.ensure_object(Choices)
@@ -142,14 +174,14 @@ def global_options() -> list[click.Parameter]:
             ["--config"],
             metavar="FILE",
             expose_value=False,
-            callback=_set("config"),
+            callback=set_choice("config"),
             help="Configuration file (also LORE_CONFIG).",
         ),
         click.Option(
             ["--db"],
             metavar="PATH|URL",
             expose_value=False,
-            callback=_set("db"),
+            callback=set_choice("db"),
             help="Database file or postgresql:// URL (also LORE_DB).",
         ),
         _flag("--robot", "robot", "Print one JSON document on stdout."),
@@ -162,57 +194,7 @@ def global_options() -> list[click.Parameter]:
 
 
 def _flag(names: str, target: str, text: str) -> click.Option:
-    return click.Option(names.split("/"), is_flag=True, expose_value=False, callback=_set(target), help=text)
-
-
-def lockdown_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the option of commands that can leave out the text of people without write access."""
-    return click.option(
-        "--lockdown",
-        is_flag=True,
-        expose_value=False,
-        callback=_set("lockdown"),
-        help="Leave out text of people without write access.",
-    )(function)
-
-
-def duration_option(end: str) -> Callable[[Any], Any]:
-    """Return the option of commands that run for a given time."""
-    return click.option(
-        "--for",
-        "seconds",
-        metavar="SECONDS",
-        type=click.FloatRange(min=0.1),
-        help=f"Stop after this time; default: run until {end}.",
-    )
-
-
-def freshness_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of commands that can refresh what they show."""
-    wait = click.option("--max-wait", metavar="DURATION", default="10s", help="With --max-age: wait at most this long.")
-    age = click.option("--max-age", metavar="DURATION", help="Refresh first what is older, such as 5m; 0s always.")
-    return age(wait(function))
-
-
-def refresh_first(
-    invocation: Invocation, wanted: dict[str, Any], reference: str | Sequence[str] | None, project: str | None
-) -> None:
-    """Take --max-age and --max-wait out of the options; refresh what is too old. `meta` says the age of the oldest."""
-    max_age, max_wait = wanted.pop("max_age"), wanted.pop("max_wait")
-    if max_age is None:
-        return
-    from tidelore.app.reading.refreshing import be_fresh
-    from tidelore.core.errors import UserError
-    from tidelore.core.references import parse_duration
-
-    if reference is None:
-        raise UserError("--max-age needs REF", fix="name an item, or run `lore sync` first")
-    bounds = parse_duration(max_age, "--max-age"), parse_duration(max_wait, "--max-wait")
-    references = [reference] if isinstance(reference, str) else reference
-    found = be_fresh(invocation.app(), references, project, *bounds)
-    invocation.choices.freshness = found
-    if found.problem and not invocation.choices.robot and not invocation.choices.quiet:
-        click.echo(f"note: {found.problem}; showing the stored version", err=True)
+    return click.Option(names.split("/"), is_flag=True, expose_value=False, callback=set_choice(target), help=text)
 
 
 class LoreCommand(click.Command):
@@ -233,7 +215,10 @@ class LoreCommand(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         assert self.callback is not None, "every command has a function"
-        return ctx.invoke(self.callback, invocation_of(ctx), **ctx.params)
+        invocation = invocation_of(ctx)
+        if invocation.choices.fields is not None:
+            invocation.fields(_listed_shape(self.answer))
+        return ctx.invoke(self.callback, invocation, **ctx.params)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the example below the options."""

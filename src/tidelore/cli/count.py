@@ -22,6 +22,7 @@ from tidelore.app.reading.counting import (
     count,
 )
 from tidelore.cli.command import Invocation, lore_command
+from tidelore.cli.options import only_project
 from tidelore.cli.output.render import Output
 from tidelore.core.errors import UserError
 from tidelore.core.references import KINDS, Kind
@@ -35,7 +36,7 @@ _SHORT: dict[Kind, str] = {"issue": "Issue", "mr": "MR"}
 @lore_command("count", example="lore count notes --type mr", answer=Counts)
 @click.argument("entity", required=False, type=click.Choice(COUNTED))
 @click.option("--type", "kind", type=click.Choice(KINDS), help="Only what belongs to issues, or to merge requests.")
-@click.option("-p", "--project", metavar="PATH", help="Only this project (path or unambiguous ending).")
+@only_project
 def count_command(invocation: Invocation, entity: str | None, kind: Kind | None, project: str | None) -> Output:
     """Count issues, merge requests and what belongs to them.
 

@@ -11,14 +11,12 @@ from typing import Any
 
 import click
 
-from tidelore.app.answers import parse_page_token
 from tidelore.app.listing import (
     POST_KINDS,
     IssueList,
     ListedIssue,
     ListedItem,
     ListedMergeRequest,
-    ListedPost,
     ListedTopic,
     ListRequest,
     MergeRequestList,
@@ -32,58 +30,54 @@ from tidelore.app.listing import (
     list_topics,
 )
 from tidelore.app.wiring import App
+from tidelore.cli import options
 from tidelore.cli.command import Invocation, lore_command, lore_group
-from tidelore.cli.output.render import Output, choose_fields, only_fields, open_page, when
+from tidelore.cli.output.render import Output, open_page, when
 from tidelore.cli.output.table import Column, on_terminal, table_of
-from tidelore.core.clock import SystemClock
-from tidelore.core.references import parse_since
 from tidelore.core.text import one_line
 
 _DISCUSSION_COUNTS = ("discussions", "unresolved")
 
 
+_PAGE = options.combine(
+    click.option("-n", "--limit", type=click.IntRange(1, 10_000), default=20, help="Number of items to show."),
+    options.after_option,
+    options.item_fields,
+    options.json_option,
+    options.open_first,
+)
+_SORT = options.combine(
+    click.option("--sort", type=click.Choice(["updated", "created"]), default="updated", help="Sort by this time."),
+    click.option("--asc", "ascending", is_flag=True, help="Show the oldest items first."),
+)
+AnyList = IssueList | MergeRequestList | TopicList | PostPage
+
+
 @lore_command("posts", example="lore list posts --author alice.bsky.social --since 7d", answer=PostPage)
-@click.option("--author", metavar="HANDLE", help="Only posts of this account (handle or DID).")
 @click.option("--kind", type=click.Choice(POST_KINDS), help="Only posts of this kind.")
-@click.option("--since", metavar="WHEN", help="Only posts since: 12h, 7d, 2w or 2026-03-01.")
-@click.option("-n", "--limit", type=click.IntRange(1, 10_000), default=20, help="Number of items to show.")
-@click.option("--after", metavar="TOKEN", help="Continue after the page that returned this `data.next`.")
-@click.option("--deleted", is_flag=True, help="Show deleted items instead.")
-@click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON.")
-@click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
-@click.option("--open", "in_browser", is_flag=True, help="Open the first item in the browser.")
+@options.post_filters
+@_PAGE
 def posts_command(invocation: Invocation, /, **wanted: Any) -> Output:
     """List Bluesky posts, newest first.
 
     Includes replies, quotes and reposts. A repost is listed under the account that reposted, at the time of the repost.
     """
-    chosen, in_browser = _prepare(invocation, wanted, ListedPost)
-    found = list_posts(invocation.app(), PostRequest(**wanted))
-    return _output(found, chosen, _post_lines(found), in_browser=in_browser)
+    return _list(invocation, list_posts, PostRequest, _post_lines, wanted)
 
 
-def _prepare(
-    invocation: Invocation, wanted: dict[str, Any], shape: type[ListedItem | ListedTopic | ListedPost]
-) -> tuple[frozenset[str], bool]:
-    """Parse the options of a list in place; return the fields of the items, and whether to open the first item."""
-    invocation.choices.robot |= wanted.pop("as_json")
-    chosen = choose_fields(wanted.pop("fields"), shape)
-    wanted["since"] = parse_since(wanted["since"], SystemClock().now_ms()) if wanted["since"] else None
-    wanted["after"] = parse_page_token(wanted["after"]) if wanted["after"] else None
-    return chosen, wanted.pop("in_browser")
-
-
-def _output(
-    found: IssueList | MergeRequestList | TopicList | PostPage,
-    chosen: frozenset[str],
-    lines: list[str],
-    *,
-    in_browser: bool,
+def _list(
+    invocation: Invocation,
+    read: Callable[[App, Any], AnyList],
+    request: type[ListRequest | TopicRequest | PostRequest],
+    lines: Callable[[Any], list[str]],
+    wanted: dict[str, Any],
 ) -> Output:
+    options.read_filters(wanted)
+    in_browser = wanted.pop("in_browser")
+    found = read(invocation.app(), request(**wanted))
     if in_browser:
         open_page(found.items[0].web_url if found.items else None)
-    items = [only_fields(item, chosen) for item in found.items]
-    return Output({"items": items, "total": found.total, "next": found.next}, lines)
+    return Output(found, lines(found))
 
 
 def _post_lines(found: PostPage) -> list[str]:
@@ -111,98 +105,39 @@ list_command = lore_group(
 list_command.add_command(posts_command)
 
 
-def _shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    options = [
-        click.option("--author", metavar="USER", help="Only items written by this user."),
-        click.option("--assignee", metavar="USER", help="Only items assigned to this user."),
-        click.option(
-            "--label", "labels", multiple=True, metavar="NAME", help="Only items with this label (repeatable)."
-        ),
-        click.option("--milestone", metavar="TITLE", help="Only items in this milestone."),
-        click.option("-p", "--project", metavar="PATH", help="Only this project (path or unambiguous ending)."),
-        click.option("--since", metavar="WHEN", help="Only items updated since: 12h, 7d, 2w or 2026-03-01."),
-        click.option("--sort", type=click.Choice(["updated", "created"]), default="updated", help="Sort by this time."),
-        click.option("--asc", "ascending", is_flag=True, help="Show the oldest items first."),
-        click.option("-n", "--limit", type=click.IntRange(1, 10_000), default=20, help="Number of items to show."),
-        click.option("--after", metavar="TOKEN", help="Continue after the page that returned this `data.next`."),
-        click.option("--deleted", is_flag=True, help="Show deleted items instead."),
-        click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON."),
-        click.option("--json", "as_json", is_flag=True, help="Same as --robot."),
-        click.option("--open", "in_browser", is_flag=True, help="Open the first item in the browser."),
-    ]
-    for option in reversed(options):
-        function = option(function)
-    return function
-
-
 @list_command.command("issues", example="lore list issues --state opened --label bug --since 2w", answer=IssueList)
-@click.option(
-    "--state", type=click.Choice(["opened", "closed", "all"]), default="all", help="Only items in this state."
-)
-@click.option("--status", metavar="NAME", help="Only issues with this work item status.")
-@_shared_options
+@options.issue_filters
+@_SORT
+@_PAGE
 def issues_command(invocation: Invocation, /, **wanted: Any) -> Output:
     """List issues, most recently updated first."""
-    return _list(invocation, list_issues, ListedIssue, wanted)
+    return _list(invocation, list_issues, ListRequest, _lines, wanted | _talk(invocation, ListedIssue))
 
 
 @list_command.command("mrs", example="lore list mrs --state opened --reviewer alice", answer=MergeRequestList)
-@click.option(
-    "--state",
-    type=click.Choice(["opened", "merged", "closed", "locked", "all"]),
-    default="all",
-    help="Only items in this state.",
-)
-@click.option("--draft/--no-draft", default=None, help="Only drafts, or only non-drafts.")
-@click.option("--reviewer", metavar="USER", help="Only merge requests with this reviewer.")
-@click.option("--target-branch", metavar="NAME", help="Only merge requests into this branch.")
-@click.option("--source-branch", metavar="NAME", help="Only merge requests from this branch.")
-@_shared_options
+@options.merge_request_filters
+@_SORT
+@_PAGE
 def mrs_command(invocation: Invocation, /, **wanted: Any) -> Output:
     """List merge requests, most recently updated first.
 
     The state `locked` means that a merge is in progress.
     """
-    return _list(invocation, list_merge_requests, ListedMergeRequest, wanted)
+    return _list(invocation, list_merge_requests, ListRequest, _lines, wanted | _talk(invocation, ListedMergeRequest))
 
 
 @list_command.command("topics", example="lore list topics --category Q&A --unanswered", answer=TopicList)
-@click.option(
-    "--state", type=click.Choice(["opened", "closed", "all"]), default="all", help="Only topics in this state."
-)
-@click.option("--answered/--unanswered", default=None, help="Only topics with an answer, or only those without one.")
-@click.option("--category", metavar="NAME", help="Only topics in this category.")
-@click.option("--author", metavar="USER", help="Only topics written by this user.")
-@click.option("-p", "--project", metavar="PATH", help="Only this project (path or unambiguous ending).")
-@click.option("--since", metavar="WHEN", help="Only topics updated since: 12h, 7d, 2w or 2026-03-01.")
-@click.option("--sort", type=click.Choice(["updated", "created"]), default="updated", help="Sort by this time.")
-@click.option("--asc", "ascending", is_flag=True, help="Show the oldest topics first.")
-@click.option("-n", "--limit", type=click.IntRange(1, 10_000), default=20, help="Number of topics to show.")
-@click.option("--after", metavar="TOKEN", help="Continue after the page that returned this `data.next`.")
-@click.option("--deleted", is_flag=True, help="Show deleted topics instead.")
-@click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON.")
-@click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
-@click.option("--open", "in_browser", is_flag=True, help="Open the first topic in the browser.")
+@options.topic_filters
+@_SORT
+@_PAGE
 def topics_command(invocation: Invocation, /, **wanted: Any) -> Output:
     """List topics (GitHub Discussions), most recently updated first."""
-    chosen, in_browser = _prepare(invocation, wanted, ListedTopic)
-    wanted["state"] = None if wanted["state"] == "all" else wanted["state"]
-    found = list_topics(invocation.app(), TopicRequest(**wanted))
-    return _output(found, chosen, _lines(found), in_browser=in_browser)
+    return _list(invocation, list_topics, TopicRequest, _lines, wanted)
 
 
-def _list(
-    invocation: Invocation,
-    read: Callable[[App, ListRequest], IssueList | MergeRequestList],
-    shape: type[ListedItem],
-    wanted: dict[str, Any],
-) -> Output:
-    chosen, in_browser = _prepare(invocation, wanted, shape)
-    wanted["state"] = None if wanted["state"] == "all" else wanted["state"]
-    # Only robot output contains the counts of discussions, so only it reads them.
-    wanted["with_talk"] = invocation.choices.robot and not chosen.isdisjoint(_DISCUSSION_COUNTS)
-    found = read(invocation.app(), ListRequest(**wanted))
-    return _output(found, chosen, _lines(found), in_browser=in_browser)
+def _talk(invocation: Invocation, shape: type[ListedItem]) -> dict[str, bool]:
+    """Only robot output contains the counts of discussions, so only it reads them."""
+    return {"with_talk": invocation.choices.robot and not invocation.fields(shape).isdisjoint(_DISCUSSION_COUNTS)}
 
 
 _HEADINGS = {

@@ -38,7 +38,7 @@ COMMANDS = {
         "Install and check webhooks, which announce changes.",
     ),
     "console": ("tidelore.cli.service:console_command", "Run the service with a live dashboard."),
-    "serve": ("tidelore.cli.serve:serve_command", "Serve a web page to read and search the local copy."),
+    "serve": ("tidelore.cli.service:serve_command", "Serve a web page to read and search the local copy."),
     "top": ("tidelore.cli.service:top_command", "Monitor a running service (read-only)."),
     "mcp": ("tidelore.cli.reading.mcp:mcp_command", "Serve agents over the Model Context Protocol (MCP)."),
     "stream": ("tidelore.cli.poll:stream_command", "Stream new Bluesky posts."),

@@ -20,7 +20,8 @@ from tidelore.app.feedback_polling import (
     poll_repositories,
 )
 from tidelore.app.reports import AccountsPlan, PolledAccount, PolledAccounts, StreamSummary
-from tidelore.cli.command import Invocation, duration_option, lore_command, lore_group
+from tidelore.cli.command import Invocation, lore_command, lore_group
+from tidelore.cli.options import duration_option
 from tidelore.cli.output.render import Output, plural
 from tidelore.cli.output.runs import documents_line, progress
 from tidelore.core.text import one_line, shorten

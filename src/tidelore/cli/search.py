@@ -5,7 +5,7 @@ Responsible for the options and the page of results as text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -21,8 +21,22 @@ from tidelore.app.searching import (
     search,
 )
 from tidelore.app.wiring import App
-from tidelore.cli.command import Invocation, freshness_options, lockdown_option, lore_command, refresh_first
-from tidelore.cli.output.render import Output, ago, choose_fields, only_fields, open_page, plural
+from tidelore.cli.command import Invocation, lore_command
+from tidelore.cli.options import (
+    after_option,
+    freshness_options,
+    item_fields,
+    json_option,
+    label_option,
+    lockdown_option,
+    max_tokens_option,
+    only_project,
+    open_first,
+    project_option,
+    refresh_first,
+    since_filter,
+)
+from tidelore.cli.output.render import Output, ago, open_page, plural
 from tidelore.cli.output.table import line_columns
 from tidelore.core.errors import UserError
 from tidelore.core.text import one_line, shorten, width, without_markdown
@@ -128,27 +142,6 @@ def _ranking_lines(mode: str, explain: Explanation, columns: int) -> Iterator[st
 _SEARCHED_TYPES = ("issue", "mr", "discussion", "topic", "post")
 
 
-def _narrowing(function: Callable[..., Any]) -> Callable[..., Any]:
-    options = [
-        click.option("--type", type=click.Choice(_SEARCHED_TYPES), help="Only results of this type."),
-        click.option("-p", "--project", metavar="PATH", help="Only this project (path or unambiguous ending)."),
-        click.option("--author", metavar="USER", help="Only threads this user wrote in."),
-        click.option(
-            "--label", "labels", multiple=True, metavar="NAME", help="Only items with this label (repeatable)."
-        ),
-        click.option(
-            "--state",
-            type=click.Choice(["opened", "closed", "merged", "locked", "all"]),
-            help="Only items in this state.",
-        ),
-        click.option("--since", metavar="WHEN", help="Only items updated since: 12h, 7d, 2w or 2026-03-01."),
-        click.option("--path", metavar="PART", help="Only results about a path that contains this text."),
-    ]
-    for option in reversed(options):
-        function = option(function)
-    return function
-
-
 @lore_command("search", example="lore search 'why do we keep old rows' --type mr", answer=SearchPage)
 @click.argument("words", metavar="[QUERY]...", nargs=-1)
 @click.option(
@@ -157,19 +150,27 @@ def _narrowing(function: Callable[..., Any]) -> Callable[..., Any]:
     default="hybrid",
     help="Match by words and meaning, by words, or by meaning.",
 )
-@_narrowing
+@click.option("--type", type=click.Choice(_SEARCHED_TYPES), help="Only results of this type.")
+@only_project
+@click.option("--author", metavar="USER", help="Only threads this user wrote in.")
+@label_option
+@click.option(
+    "--state", type=click.Choice(["opened", "closed", "merged", "locked", "all"]), help="Only items in this state."
+)
+@since_filter("items")
+@click.option("--path", metavar="PART", help="Only results about a path that contains this text.")
 @click.option("-n", "--limit", type=click.IntRange(1, 100), default=10, help="Number of threads to show.")
-@click.option("--after", metavar="TOKEN", help="Continue after the page that returned this `data.next`.")
-@click.option("--max-tokens", type=click.IntRange(256), help="With --robot: limit the answer to this number of tokens.")
+@after_option
+@max_tokens_option
 @lockdown_option
 @freshness_options
 @click.option("--explain", is_flag=True, help="Explain the ranking.")
-@click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON.")
+@item_fields
 @click.option("--save", metavar="NAME", help="Save the query with its filters under this name.")
 @click.option("--saved", metavar="NAME", help="Run the search saved under this name, and mark new results.")
 @click.option("--new", "only_new", is_flag=True, help="With --saved: show only new results.")
-@click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
-@click.option("--open", "in_browser", is_flag=True, help="Open the first item in the browser.")
+@json_option
+@open_first
 def search_command(invocation: Invocation, /, words: tuple[str, ...], **wanted: Any) -> Output:
     """Search issues, merge requests, discussions and posts.
 
@@ -181,17 +182,14 @@ def search_command(invocation: Invocation, /, words: tuple[str, ...], **wanted: 
 
     `--max-age` refreshes the items that would be shown, at most 20, and searches again; posts are not refreshed.
     """
-    invocation.choices.robot |= wanted.pop("as_json")
     robot, in_browser = invocation.choices.robot, wanted.pop("in_browser")
-    chosen = choose_fields(wanted.pop("fields"), FoundThread)
-    budget = wanted.pop("max_tokens")
+    chosen, budget = invocation.fields(FoundThread), wanted.pop("max_tokens")
     _refresh_found(invocation, " ".join(words), wanted)
     page = _run(invocation.app(), " ".join(words), wanted, fields=chosen, max_tokens=budget if robot else None)
     if in_browser:
         open_page(page.items[0].web_url if page.items else None)
     if robot:
-        items = [only_fields(item, chosen) for item in page.items]
-        return Output(only_fields(page, frozenset(page.__struct_fields__), items=items))
+        return Output(page)
     if page.notice and not invocation.choices.quiet:
         click.echo(f"note: {page.notice}", err=True)
     return Output(page, result_lines(page))
@@ -228,19 +226,16 @@ def _run(app: App, text: str, wanted: dict[str, Any], **limits: Any) -> SearchPa
 
 @lore_command("similar", example="lore similar 'group/project!12'", answer=SimilarThreads)
 @click.argument("reference", metavar="REF")
-@click.option("-p", "--project", metavar="PATH", help="Project (path or unambiguous ending).")
+@project_option
 @click.option("-n", "--limit", type=click.IntRange(1, 100), default=10, help="Number of threads to show.")
-@click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON.")
-@click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
+@item_fields
+@json_option
 def similar_command(invocation: Invocation, /, reference: str, **wanted: Any) -> Output:
     """Find threads similar to an item.
 
     REF is '#12', '!12', 'group/project!12', a URL, an at:// URI, or a number that only one kind of item has. Compares
     stored embeddings (see `lore embed`) and needs no network.
     """
-    invocation.choices.robot |= wanted["as_json"]
-    chosen = choose_fields(wanted["fields"], FoundThread)
     found = find_similar(invocation.app(), reference, wanted["project"], wanted["limit"])
     page = SearchPage(items=found.items, total=found.total, total_is_lower_bound=False, mode="semantic", notice=None)
-    items = [only_fields(item, chosen) for item in found.items]
-    return Output({"items": items, "total": found.total, "next": found.next}, result_lines(page))
+    return Output(found, result_lines(page))

@@ -1,5 +1,7 @@
 """Run and monitor the service: `lore service`, `lore worker`, `lore console`, `lore top`; its webhooks: `lore hooks`.
 
+Also serves the web page, alone (`lore serve`) or beside the service; no other command imports the web server.
+
 With --robot, `lore console` and `lore top` print the overview once and start no service.
 """
 
@@ -13,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tidelore.app.hooks.installing import HookChecks, HookInstallations, check_hooks, install_hooks
-from tidelore.app.positions import ServiceSummary, SourcesOverview, dashboard
+from tidelore.app.positions import ServiceSummary, SourcesOverview, WebSummary, dashboard
+from tidelore.app.wiring import SettingsFile
 from tidelore.app.workers.summary import CONCURRENCY, WorkerSummary
-from tidelore.cli.command import Invocation, duration_option, lore_command, lore_group
+from tidelore.cli.command import Invocation, lore_command, lore_group
+from tidelore.cli.options import duration_option
 from tidelore.cli.output.render import Output, plural
 from tidelore.cli.output.table import Column, table_of
 from tidelore.core.errors import UserError
@@ -43,13 +47,8 @@ def service_command(invocation: Invocation, once: bool, seconds: float | None, f
     app = invocation.app()
     invocation.log_as_service(app)
     with _serving_pages(app) if web else nullcontext():
-        report = run_service(
-            app,
-            ServeRequest(once, seconds, force),
-            load=invocation.app,
-            config_file=invocation.config_file,
-            on_settings=invocation.log_as_service,
-        )
+        settings = SettingsFile(invocation.config_file, invocation.app, invocation.log_as_service)
+        report = run_service(app, ServeRequest(once, seconds, force), settings)
     return Output(report.summary, _lines(report), report.error if once else None)
 
 
@@ -83,7 +82,7 @@ def worker_command(
     limit per host. `lore status` shows who works on what. SIGTERM and SIGINT stop a worker with exit code 0. SIGHUP or
     a changed configuration file reloads the settings. On SQLite use `lore service`.
     """
-    from tidelore.app.workers.running import SettingsFile, WorkRequest, run_worker
+    from tidelore.app.workers.running import WorkRequest, run_worker
 
     app = invocation.app()
     invocation.log_as_service(app)
@@ -91,6 +90,53 @@ def worker_command(
     report = run_worker(app, WorkRequest(concurrency, once, seconds, hooks), settings)
     said = f"Worked for {report.summary.seconds:.1f} s: {report.summary.ended:,} turns of scopes."
     return Output(report.summary, [said], report.error if once else None)
+
+
+TOKEN_VARIABLE = "TIDELORE_WEB_TOKEN"  # noqa: S105 - the name of a variable
+
+
+@lore_command("serve", example="lore serve --port 8765 --open", answer=WebSummary)
+@click.option("--port", type=click.IntRange(0, 65535), help="Port; default: service.web_port. 0 takes any free one.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; others need --token.")
+@click.option(
+    "--token",
+    "with_token",
+    is_flag=True,
+    help=f"Require an access token: the one in {TOKEN_VARIABLE}, else a new one. It is part of the printed address.",
+)
+@click.option("--allow-writes", is_flag=True, help="Offer forms to reply and to resolve threads.")
+@click.option("--open", "in_browser", is_flag=True, help="Open the page in the browser.")
+def serve_command(
+    invocation: Invocation,
+    port: int | None,
+    host: str,
+    with_token: bool,  # noqa: FBT001
+    allow_writes: bool,  # noqa: FBT001
+    in_browser: bool,  # noqa: FBT001
+) -> Output:
+    """Serve a web page to read and search the local copy.
+
+    Only this machine can open it. To listen on another address, add --token; the printed address contains the token.
+    Pages answer with JSON to `Accept: application/json`. The page reads the local copy; its Refresh button fetches one
+    item from its host. With --allow-writes it also posts replies and resolves threads, exactly once, as you. SIGINT and
+    SIGTERM stop the server with exit code 0.
+    """
+    require("web", "`lore serve`")
+    from tidelore.web.server import ServeWeb, WebServer, new_token
+
+    app = invocation.logged_app()
+    given = app.environ.get(TOKEN_VARIABLE) or None
+    token = (given or new_token()) if with_token else None
+    chosen = app.config.service.web_port if port is None else port
+    server = WebServer(app, ServeWeb(host=host, port=chosen, token=token, allow_writes=allow_writes))
+    server.open()
+    address = server.address
+    began = app.clock.monotonic()
+    click.echo(f"Serving {address} (Ctrl+C stops)", err=True)
+    if in_browser:
+        click.launch(address)
+    server.run()
+    return Output(WebSummary(address=server.plain_address, seconds=round(app.clock.monotonic() - began, 3)))
 
 
 @contextmanager
@@ -145,8 +191,7 @@ def console_command(invocation: Invocation, theme: str) -> Output:
     set_up_logging(app.config, verbose=invocation.choices.verbose, quiet=False, service=True)
     error = run_console(
         app,
-        load=invocation.app,
-        config_file=invocation.config_file,
+        SettingsFile(invocation.config_file, invocation.app),
         theme=theme,
         color=invocation.choices.color,
         tell=lambda text: click.echo(text, err=True),

@@ -5,7 +5,6 @@ Reads the local database only; `--open` starts the browser.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import click
@@ -20,15 +19,19 @@ from tidelore.app.showing import (
     show_post,
     show_topic,
 )
-from tidelore.cli.command import Invocation, freshness_options, lockdown_option, lore_command, lore_group, refresh_first
-from tidelore.cli.output.posts import post_lines
-from tidelore.cli.output.render import Output, choose_fields, only_fields, open_page, prose_block
+from tidelore.cli import options
+from tidelore.cli.command import Invocation, lore_command, lore_group
+from tidelore.cli.output.conversations import item_lines, post_lines, topic_lines
+from tidelore.cli.output.render import Output, open_page, prose_block
 from tidelore.cli.output.table import page_columns
-from tidelore.cli.output.topics import topic_lines
 from tidelore.core.references import Kind
 
-_MAX_TOKENS = click.option(
-    "--max-tokens", type=click.IntRange(256), help="With --robot: limit the answer to this number of tokens."
+_OUTPUT = options.combine(
+    options.max_tokens_option,
+    options.lockdown_option,
+    options.fields_option,
+    options.json_option,
+    click.option("--open", "in_browser", is_flag=True, help="Also open it in the browser."),
 )
 
 
@@ -38,43 +41,24 @@ _MAX_TOKENS = click.option(
     answer=ShownPost,
 )
 @click.argument("reference", metavar="REF")
-@_MAX_TOKENS
-@lockdown_option
-@click.option("--fields", metavar="A,B", help="Only these fields in JSON.")
-@click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
-@click.option("--open", "in_browser", is_flag=True, help="Also open it in the browser.")
-def post_command(
-    invocation: Invocation,
-    /,
-    reference: str,
-    *,
-    max_tokens: int | None,
-    fields: str | None,
-    as_json: bool,
-    in_browser: bool,
-) -> Output:
+@_OUTPUT
+def post_command(invocation: Invocation, /, reference: str, *, max_tokens: int | None, in_browser: bool) -> Output:
     """Show a Bluesky post with its links and replies.
 
     REF is an at:// URI or the URL of the post on bsky.app.
     """
-    invocation.choices.robot |= as_json
-    chosen = choose_fields(fields, ShownPost)
     post = show_post(invocation.app(), reference, max_tokens if invocation.choices.robot else None)
     if in_browser:
         open_page(post.web_url)
     lines = () if invocation.choices.robot else post_lines(post, page_columns())
-    return Output(only_fields(post, chosen), lines, paged=True)
+    return Output(post, lines, paged=True)
 
 
 @lore_command("topic", example="lore show topic 'owner/repo#12'", answer=ShownTopic)
 @click.argument("reference", metavar="REF")
-@click.option("-p", "--project", metavar="PATH", help="Project (path or unambiguous ending).")
+@options.project_option
 @click.option("--skip", type=click.IntRange(0), default=0, help="Leave out the first comments (see `data.next`).")
-@_MAX_TOKENS
-@lockdown_option
-@click.option("--fields", metavar="A,B", help="Only these fields in JSON.")
-@click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
-@click.option("--open", "in_browser", is_flag=True, help="Also open it in the browser.")
+@_OUTPUT
 def topic_command(
     invocation: Invocation,
     /,
@@ -83,8 +67,6 @@ def topic_command(
     project: str | None,
     skip: int,
     max_tokens: int | None,
-    fields: str | None,
-    as_json: bool,
     in_browser: bool,
 ) -> Output:
     """Show a topic (a GitHub Discussion) with its comments.
@@ -92,14 +74,12 @@ def topic_command(
     REF is a number, '#12', 'owner/repo#12' or the URL of the discussion. A number that exists in several projects
     means the one in default_project.
     """
-    invocation.choices.robot |= as_json
-    chosen = choose_fields(fields, ShownTopic)
     budget = max_tokens if invocation.choices.robot else None
     topic = show_topic(invocation.app(), reference, project, skip=skip, max_tokens=budget)
     if in_browser:
         open_page(topic.web_url)
     lines = topic_lines(topic, page_columns(), prose_block(invocation.choices))
-    return Output(only_fields(topic, chosen), lines, paged=True)
+    return Output(topic, lines, paged=True)
 
 
 show_command = lore_group("show", "Show one issue, merge request, topic or post.", example="lore show mr 12")
@@ -109,29 +89,21 @@ show_command.add_command(post_command)
 show_command.add_command(topic_command)
 
 
-def _shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    options: list[Callable[..., Any]] = [
-        click.argument("reference", metavar="REF"),
-        click.option("-p", "--project", metavar="PATH", help="Project (path or unambiguous ending)."),
-        click.option("--system", is_flag=True, help="Include system notes."),
-        click.option(
-            "--skip", type=click.IntRange(0), default=0, help="Leave out the newest discussions (see `data.next`)."
-        ),
-        _MAX_TOKENS,
-        lockdown_option,
-        freshness_options,
-        click.option("--notes", "last", type=click.IntRange(0), metavar="N", help="Show only the last N discussions."),
-        click.option("--fields", metavar="A,B", help="Only these fields in JSON."),
-        click.option("--json", "as_json", is_flag=True, help="Same as --robot."),
-        click.option("--open", "in_browser", is_flag=True, help="Also open it in the browser."),
-    ]
-    for option in reversed(options):
-        function = option(function)
-    return function
+_ITEM_OPTIONS = options.combine(
+    click.argument("reference", metavar="REF"),
+    options.project_option,
+    click.option("--system", is_flag=True, help="Include system notes."),
+    click.option(
+        "--skip", type=click.IntRange(0), default=0, help="Leave out the newest discussions (see `data.next`)."
+    ),
+    options.freshness_options,
+    click.option("--notes", "last", type=click.IntRange(0), metavar="N", help="Show only the last N discussions."),
+    _OUTPUT,
+)
 
 
 @show_command.command("issue", example="lore show issue 'group/project#12'", answer=ShownIssue)
-@_shared_options
+@_ITEM_OPTIONS
 def issue_command(invocation: Invocation, /, **wanted: Any) -> Output:
     """Show an issue with its discussions.
 
@@ -143,7 +115,7 @@ def issue_command(invocation: Invocation, /, **wanted: Any) -> Output:
 
 @show_command.command("mr", example="lore show mr 'group/project!12' --files", answer=ShownMergeRequest)
 @click.option("--files", is_flag=True, help="Include the changed files.")
-@_shared_options
+@_ITEM_OPTIONS
 def mr_command(invocation: Invocation, /, **wanted: Any) -> Output:
     """Show a merge request with its discussions.
 
@@ -153,35 +125,15 @@ def mr_command(invocation: Invocation, /, **wanted: Any) -> Output:
     return _show(invocation, "mr", **wanted)
 
 
-def _show(
-    invocation: Invocation,
-    kind: Kind,
-    *,
-    reference: str,
-    project: str | None,
-    system: bool,
-    files: bool,
-    last: int | None,
-    skip: int,
-    max_tokens: int | None,
-    fields: str | None,
-    as_json: bool,
-    in_browser: bool,
-    **age: Any,
-) -> Output:
-    from tidelore.cli.output.conversations import item_lines
-
-    invocation.choices.robot |= as_json
-    chosen = choose_fields(fields, ShownMergeRequest if kind == "mr" else ShownIssue)
-    refresh_first(invocation, age, reference, project)
-    budget = max_tokens if invocation.choices.robot else None
-    request = ShowRequest(
-        kind=kind, reference=reference, project=project, system=system, last=last, skip=skip, max_tokens=budget
-    )
+def _show(invocation: Invocation, kind: Kind, *, files: bool, in_browser: bool, **wanted: Any) -> Output:
+    options.refresh_first(invocation, wanted, wanted["reference"], wanted["project"])
+    robot = invocation.choices.robot
+    budget = wanted.pop("max_tokens")
+    request = ShowRequest(kind=kind, max_tokens=budget if robot else None, **wanted)
     item = show_item(invocation.app(), request)
     if in_browser:
         open_page(item.web_url)
-    if invocation.choices.robot:
-        return Output(only_fields(item, chosen))
+    if robot:
+        return Output(item)
     lines = item_lines(item, page_columns(), with_files=files, prose=prose_block(invocation.choices))
-    return Output(only_fields(item, chosen), lines, paged=True)
+    return Output(item, lines, paged=True)

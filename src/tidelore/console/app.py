@@ -42,7 +42,7 @@ from tidelore.console.table import RowTable
 from tidelore.core.errors import TideloreError
 
 if TYPE_CHECKING:
-    from tidelore.app.wiring import App
+    from tidelore.app.wiring import App, SettingsFile
 
 
 KEYS: tuple[tuple[str, str | None], ...] = (
@@ -230,9 +230,8 @@ class ConsoleApp(TextualApp[None]):
 
 def run_console(
     app: App,
+    settings: SettingsFile | None,
     *,
-    load: Callable[[], App] | None,
-    config_file: str | None,
     theme: str,
     color: bool,
     tell: Callable[[str], None] = lambda _text: None,
@@ -250,8 +249,8 @@ def run_console(
             tell(text)
 
     with _logged(app) as logbook:
-        threads = ServiceThread(app, load, config_file) if threaded else None
-        service = threads or fork_service(app, load, config_file, logbook.handle)
+        threads = ServiceThread(app, settings) if threaded else None
+        service = threads or fork_service(app, settings, logbook.handle)
         try:
             _show(Backend(app, logbook, service, ConsoleActions(app)), theme, color=color, tell=tell_safely)
         finally:

@@ -130,7 +130,7 @@ class InboxScreen(ReplyingScreen):
             self.query_one("#behind", VerticalScroll).scroll_home(animate=False)
             self.query_one("#detail", Static).update(_opening(line.record))
         self._previewed = wanted
-        self.run_newest(partial(self._read, *wanted), "thread")
+        self.run_in_background(partial(self._read, *wanted), "thread")
 
     async def _read(self, row: ReadingRow, columns: int) -> None:
         await self.backend.app.clock.sleep(PAUSE_SECONDS)

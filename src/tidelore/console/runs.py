@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from tidelore.app.console import PHASES, ConsoleViews, jobs_again
 from tidelore.app.positions import ActiveRun
 from tidelore.app.status import ShownRun
-from tidelore.console.screen import ListScreen
+from tidelore.console.screen import ListScreen, copy_text
 from tidelore.console.style import age, clean_text, duration, fields, state_label, timestamp
 from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
 
@@ -137,7 +137,7 @@ class RunsScreen(ListScreen):
         """Copy the command that completes the selected run."""
         line = self.table.line
         actions = [] if line is None else line.record.recovery_actions
-        self.copy_text(actions[-1] if actions else None)
+        copy_text(self, actions[-1] if actions else None)
 
     def action_retry(self) -> None:
         """Retry the unfinished work of the selected run."""

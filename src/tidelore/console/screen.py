@@ -197,18 +197,20 @@ class ConsoleScreen(Screen[None]):
     def reload(self) -> None:
         """Reload this screen, unless a reload is running."""
         if not any(worker.group == "reload" and worker.node is self for worker in self.workers):
-            self.run_worker(self._reload(), group="reload", exit_on_error=False)
+            self.run_in_background(self._reload, "reload", exclusive=False)
 
     def reload_now(self) -> None:
         """Reload this screen even if a reload is running, because that one may have read older data."""
-        self.run_newest(self._reload, "again")
+        self.run_in_background(self._reload, "again")
 
-    def run_newest(self, work: Callable[[], Coroutine[Any, Any, None]], group: str) -> None:
-        """Run work in the background and cancel what runs in its group.
+    def run_in_background(
+        self, work: Callable[[], Coroutine[Any, Any, None]], group: str, *, exclusive: bool = True
+    ) -> None:
+        """Run work in the background and cancel what runs in its group, if it is `exclusive`.
 
         `work` is not yet a coroutine, because it may be cancelled before it begins.
         """
-        self.run_worker(cast("WorkType[None]", work), group=group, exclusive=True, exit_on_error=False)
+        self.run_worker(cast("WorkType[None]", work), group=group, exclusive=exclusive, exit_on_error=False)
 
     async def _reload(self) -> None:
         now_ms = self.backend.now_ms
@@ -307,6 +309,24 @@ def _health(standing: BarStatus) -> str:
 def _plain(text: str) -> str:
     """Return text with its brackets escaped, so that they are not parsed as markup."""
     return text.replace("[", "\\[")
+
+
+def open_page(screen: Screen[Any], address: str | None) -> None:
+    """Open a URL. It comes from a remote system, so only http(s) is allowed."""
+    if address is None or not address.startswith(("https://", "http://")):
+        screen.notify("This item has no web page.", severity="warning")
+        return
+    screen.app.open_url(address)
+    screen.notify(address, title="Opened", markup=False)
+
+
+def copy_text(screen: Screen[Any], text: str | None) -> None:
+    """Copy text to the clipboard of the terminal."""
+    if not text:
+        screen.notify("Nothing to copy.", severity="warning")
+        return
+    screen.app.copy_to_clipboard(text)
+    screen.notify(text, title="Copied", markup=False)
 
 
 def filter_line() -> Input:
@@ -421,25 +441,9 @@ class ListScreen(ConsoleScreen):
     def action_open(self) -> None:
         """Open the selected row's page in the browser."""
         line = self.table.line
-        self.open_page(None if line is None else self.address(line))
+        open_page(self, None if line is None else self.address(line))
 
     def action_copy(self) -> None:
         """Copy the selected row's reference."""
         line = self.table.line
-        self.copy_text(None if line is None else self.reference(line))
-
-    def open_page(self, address: str | None) -> None:
-        """Open a URL. It comes from a remote system, so only http(s) is allowed."""
-        if address is None or not address.startswith(("https://", "http://")):
-            self.notify("This item has no web page.", severity="warning")
-            return
-        self.app.open_url(address)
-        self.notify(address, title="Opened", markup=False)
-
-    def copy_text(self, text: str | None) -> None:
-        """Copy text to the clipboard of the terminal."""
-        if not text:
-            self.notify("Nothing to copy.", severity="warning")
-            return
-        self.app.copy_to_clipboard(text)
-        self.notify(text, title="Copied", markup=False)
+        copy_text(self, None if line is None else self.reference(line))

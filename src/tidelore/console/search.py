@@ -33,7 +33,7 @@ from tidelore.app.showing import (
 )
 from tidelore.console.backend import Backend
 from tidelore.console.replying import ReplyingScreen
-from tidelore.console.screen import KeyBar, filter_line
+from tidelore.console.screen import KeyBar, copy_text, filter_line, open_page
 from tidelore.console.style import age, clean_text, fields, short_names, timestamp
 from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
 from tidelore.core.errors import TideloreError
@@ -216,7 +216,7 @@ class ThreadScreen(Screen[None]):
         Binding("c", "copy", "Copy"),
     ]
 
-    def __init__(self, backend: Backend, found: FoundThread, reply: Callable[[], None]) -> None:
+    def __init__(self, backend: Backend, found: ReadingRow, reply: Callable[[], None]) -> None:
         super().__init__()
         self._backend = backend
         self._found = found
@@ -235,7 +235,9 @@ class ThreadScreen(Screen[None]):
         try:
             columns = self.query_one("#thread").scrollable_content_region.width
             # Rendered in the reader's thread, so that no key waits for it.
-            text = await self._backend.search_reader.ask(lambda views: thread_text(views.thread(self._found), columns))
+            text = await self._backend.search_reader.ask(
+                lambda views: thread_text(views.read_thread(self._found), columns)
+            )
         except TideloreError as error:
             text = Text(f"{error.message}\n{error.fix or ''}")
         self.query_one("#text", Static).update(text)
@@ -254,17 +256,11 @@ class ThreadScreen(Screen[None]):
 
     def action_open(self) -> None:
         """Open the page in the browser."""
-        address = self._found.web_url
-        if address is None or not address.startswith(("https://", "http://")):
-            self.notify("This item has no web page.", severity="warning")
-            return
-        self.app.open_url(address)
-        self.notify(address, title="Opened", markup=False)
+        open_page(self, self._found.web_url)
 
     def action_copy(self) -> None:
         """Copy the reference."""
-        self.app.copy_to_clipboard(self._found.reference)
-        self.notify(self._found.reference, title="Copied", markup=False)
+        copy_text(self, self._found.reference)
 
 
 RESULTS = (
@@ -315,7 +311,7 @@ class SearchScreen(ReplyingScreen):
 
     @on(Input.Changed, "#query")
     def _typed(self, event: Input.Changed) -> None:
-        self.run_newest(partial(self._search, event.value), "search")
+        self.run_in_background(partial(self._search, event.value), "search")
 
     @on(Input.Submitted, "#query")
     def _to_results(self) -> None:
@@ -325,7 +321,7 @@ class SearchScreen(ReplyingScreen):
     def _chosen(self) -> None:
         line = self.table.line
         if line is not None:
-            self.app.push_screen(ThreadScreen(self.backend, line.record, self.action_reply))
+            self.app.push_screen(ThreadScreen(self.backend, found_row(line.record), self.action_reply))
 
     def update_detail(self) -> None:
         """Show the snippet at once, and the whole thread as soon as it is read."""
@@ -335,7 +331,7 @@ class SearchScreen(ReplyingScreen):
         elif self._previewed != line.record:
             self.query_one("#behind", VerticalScroll).scroll_home(animate=False)
             self.query_one("#detail", Static).update(result_text(line.record))
-            self.run_newest(partial(self._preview, line.record), "preview")
+            self.run_in_background(partial(self._preview, line.record), "preview")
         self._previewed = None if line is None else line.record
 
     def selected(self) -> ReadingRow | None:
@@ -386,7 +382,7 @@ class SearchScreen(ReplyingScreen):
         try:
             columns = self.room
             thread = await self.backend.search_reader.ask(
-                lambda views: thread_text(views.thread(found), columns, titled=False)
+                lambda views: thread_text(views.read_thread(found_row(found)), columns, titled=False)
             )
         except TideloreError:
             return

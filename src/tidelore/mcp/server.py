@@ -169,7 +169,7 @@ def _failed(error: dict[str, Any]) -> types.CallToolResult:
 async def _read_resource(app: App, uri: str) -> types.ReadResourceResult:
     if not uri.startswith(_RESOURCE):
         raise MCPError(types.INVALID_PARAMS, f"no such resource: {uri}; use {_RESOURCE}REF")
-    wanted = ShowArguments(ref=unquote(uri.removeprefix(_RESOURCE)), whole=True, max_tokens=_RESOURCE_TOKENS)
+    wanted = ShowArguments(reference=unquote(uri.removeprefix(_RESOURCE)), whole=True, max_tokens=_RESOURCE_TOKENS)
     left_out: list[int] = []
     own = msgspec.structs.replace(app, on_left_out=left_out.append)
     try:

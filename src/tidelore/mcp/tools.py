@@ -12,15 +12,16 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
-from tidelore.app.answers import Instant, means
+from tidelore.app.answers import ChosenFields, Instant, means
 from tidelore.app.reading.changes import ChangePage, ChangeQuestion, list_changes
 from tidelore.app.reading.context import Context, ContextQuestion, read_context
 from tidelore.app.reading.referring import find_thread, parse_any
 from tidelore.app.reading.refreshing import Refreshed, refresh_items, with_open_threads
 from tidelore.app.reading.threads import ThreadPage, ThreadQuestion, list_threads
-from tidelore.app.searching import FoundThread, SearchPage, SearchQuestion, search
+from tidelore.app.searching import SearchPage, SearchQuestion, search
 from tidelore.app.showing import ShowRequest, show_item, show_post, show_topic
 from tidelore.app.wiring import App
 from tidelore.app.writing.replying import ChangeState, ReplyTo, WriteAnswer, change_state, reply_to
@@ -33,11 +34,11 @@ _FOUND = frozenset({"reference", "type", "title", "state", "author", "updated_at
 
 
 class Arguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The arguments of a tool."""
+    """The arguments of a tool; they have the names of the question that is asked, and may be shorter in the schema."""
 
 
 class SearchArguments(Arguments, frozen=True):
-    query: Annotated[str, means('words, "phrases", -word, label:x, author:x')]
+    text: Annotated[str, means('words, "phrases", -word, label:x, author:x')] = field(name="query")
     project: str | None = None
     type: Literal["issue", "mr", "discussion", "topic", "post"] | None = None
     limit: int = 5
@@ -46,7 +47,7 @@ class SearchArguments(Arguments, frozen=True):
 
 
 class ShowArguments(Arguments, frozen=True):
-    ref: Annotated[str, means("#12, !12, group/project!12, owner/repo#12 or URL")]
+    reference: Annotated[str, means("#12, !12, group/project!12, owner/repo#12 or URL")] = field(name="ref")
     project: str | None = None
     whole: Annotated[bool, means("all notes, newest kept, instead of the decisive ones")] = False
     skip: Annotated[int, means("with whole: next of the previous page")] = 0
@@ -54,7 +55,7 @@ class ShowArguments(Arguments, frozen=True):
 
 
 class ThreadsArguments(Arguments, frozen=True):
-    ref: Annotated[str | None, means("one item; else all open ones")] = None
+    reference: Annotated[str | None, means("one item; else all open ones")] = field(default=None, name="ref")
     project: str | None = None
     unresolved: bool = False
     waiting_on: Literal["me", "others"] | None = None
@@ -76,10 +77,10 @@ class RefreshArguments(Arguments, frozen=True):
 
 
 class ReplyArguments(Arguments, frozen=True):
-    ref: Annotated[str, means("item, thread id from threads, comment id, or URL")]
+    reference: Annotated[str, means("item, thread id from threads, comment id, or URL")] = field(name="ref")
     body: Annotated[str | None, means("Markdown; omit to only resolve or reopen")] = None
     resolve: Annotated[bool | None, means("true resolves the thread (after the reply), false reopens it")] = None
-    key: Annotated[str | None, means("one reply per key, whatever the text")] = None
+    token_key: Annotated[str | None, means("one reply per key, whatever the text")] = field(default=None, name="key")
     project: str | None = None
     dry_run: bool = False
 
@@ -113,21 +114,21 @@ class LoreTool(Struct, frozen=True, kw_only=True):
 def input_schema(shape: type[Struct]) -> JsonSchema:
     """Return the schema of arguments, in its shortest form."""
     _, parts = msgspec.json.schema_components([shape])
-    properties = {name: _short(field) for name, field in parts[shape.__name__]["properties"].items()}
+    properties = {name: _short(one) for name, one in parts[shape.__name__]["properties"].items()}
     required = parts[shape.__name__].get("required", [])
     return {"type": "object", "properties": properties} | ({"required": required} if required else {})
 
 
-def _short(field: JsonSchema) -> JsonSchema:
-    kept = next((one for one in field.get("anyOf", [field]) if one.get("type") != "null"), field)
+def _short(described: JsonSchema) -> JsonSchema:
+    kept = next((one for one in described.get("anyOf", [described]) if one.get("type") != "null"), described)
     short = {name: kept[name] for name in ("type", "enum") if name in kept}
     if "enum" in short:
         short = {"enum": [value for value in short["enum"] if value is not None]}
     if kept.get("type") == "array":
         short["items"] = {"type": kept["items"]["type"]}
-    if field.get("default") not in (None, False, 0):
-        short["default"] = field["default"]
-    return short | ({"description": field["description"]} if "description" in field else {})
+    if described.get("default") not in (None, False, 0):
+        short["default"] = described["default"]
+    return short | ({"description": described["description"]} if "description" in described else {})
 
 
 def output_schema(shape: type[Struct], *names: str) -> JsonSchema:
@@ -138,8 +139,8 @@ def output_schema(shape: type[Struct], *names: str) -> JsonSchema:
     return {"type": "object", "properties": types}
 
 
-def _type(field: JsonSchema) -> JsonSchema:
-    found = [one.get("type", "object") for one in field.get("anyOf", [field])]
+def _type(described: JsonSchema) -> JsonSchema:
+    found = [one.get("type", "object") for one in described.get("anyOf", [described])]
     return {"type": found[0] if len(found) == 1 else found}
 
 
@@ -150,67 +151,30 @@ def _instant_schema(kind: type) -> JsonSchema:
 
 
 def _search(context: ToolContext, wanted: SearchArguments) -> Any:
-    question = SearchQuestion(
-        text=wanted.query,
-        project=wanted.project,
-        type=wanted.type,
-        limit=wanted.limit,
-        after=wanted.after,
-        max_tokens=wanted.max_tokens,
-        fields=_FOUND,
-    )
-    page = search(context.app, question)
-    shape = msgspec.structs.replace(page, items=[])
-    return shape, [_chosen(item) for item in page.items]
-
-
-def _chosen(item: FoundThread) -> Any:
-    from tidelore.app.answers import ChosenFields
-
-    return ChosenFields(FoundThread, {name: getattr(item, name) for name in item.__struct_fields__ if name in _FOUND})
+    page = search(context.app, SearchQuestion(**asdict(wanted), fields=_FOUND))
+    return replace(page, items=[]), [ChosenFields.of(item, _FOUND) for item in page.items]
 
 
 def show_any(app: App, wanted: ShowArguments) -> Any:
     """Return what a reference of any kind names: the context of an item, or all of it with `whole`."""
+    named: dict[str, Any] = {"reference": wanted.reference, "project": wanted.project, "max_tokens": wanted.max_tokens}
     with app.reading() as database:
-        kind = find_thread(database, parse_any(wanted.ref), wanted.project, app.config.default_project).type
-    budget = wanted.max_tokens
+        kind = find_thread(database, parse_any(wanted.reference), wanted.project, app.config.default_project).type
     if kind == "post":
-        return show_post(app, wanted.ref, budget)
+        return show_post(app, wanted.reference, wanted.max_tokens)
     if not wanted.whole:
-        return read_context(app, ContextQuestion(reference=wanted.ref, project=wanted.project, max_tokens=budget))
+        return read_context(app, ContextQuestion(**named))
     if kind == "topic":
-        return show_topic(app, wanted.ref, wanted.project, skip=wanted.skip, max_tokens=budget)
-    return show_item(
-        app,
-        ShowRequest(
-            kind="issue" if kind == "issue" else "mr",
-            reference=wanted.ref,
-            project=wanted.project,
-            skip=wanted.skip,
-            max_tokens=budget,
-        ),
-    )
+        return show_topic(app, **named, skip=wanted.skip)
+    return show_item(app, ShowRequest(kind="issue" if kind == "issue" else "mr", skip=wanted.skip, **named))
 
 
 def _threads(context: ToolContext, wanted: ThreadsArguments) -> ThreadPage:
-    return list_threads(
-        context.app,
-        ThreadQuestion(
-            reference=wanted.ref,
-            project=wanted.project,
-            unresolved=wanted.unresolved,
-            waiting_on=wanted.waiting_on,
-            limit=wanted.limit,
-            after=wanted.after,
-            max_tokens=wanted.max_tokens,
-        ),
-    )
+    return list_threads(context.app, ThreadQuestion(**asdict(wanted)))
 
 
 def _changes(context: ToolContext, wanted: ChangesArguments) -> ChangePage:
-    asked = {name: getattr(wanted, name) for name in wanted.__struct_fields__}
-    return list_changes(context.app, ChangeQuestion(**asked))
+    return list_changes(context.app, ChangeQuestion(**asdict(wanted)))
 
 
 async def _refresh(context: ToolContext, wanted: RefreshArguments) -> Refreshed:
@@ -223,20 +187,13 @@ async def _reply(context: ToolContext, wanted: ReplyArguments) -> WriteAnswer:
         if wanted.resolve is None:
             raise UserError("neither body nor resolve is given", fix="pass body to reply, or resolve")
         change = ChangeState(
-            reference=wanted.ref, resolved=wanted.resolve, project=wanted.project, dry_run=wanted.dry_run
+            reference=wanted.reference, resolved=wanted.resolve, project=wanted.project, dry_run=wanted.dry_run
         )
         done, error = await change_state(context.app, change, context.on_progress)
     else:
         if wanted.resolve is False:
             raise UserError("a reply cannot reopen its thread", fix="reopen it in a call without body")
-        answer = ReplyTo(
-            reference=wanted.ref,
-            body=wanted.body,
-            project=wanted.project,
-            token_key=wanted.key,
-            resolve=bool(wanted.resolve),
-            dry_run=wanted.dry_run,
-        )
+        answer = ReplyTo(**asdict(wanted) | {"resolve": bool(wanted.resolve)})
         done, error = await reply_to(context.app, answer, context.on_progress)
     if error is not None:
         raise error

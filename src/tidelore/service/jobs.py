@@ -9,6 +9,7 @@ only when all were.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -141,6 +142,51 @@ def failure_of(error: BaseException, requests: int = 0) -> JobEnd:
     message = error.message if isinstance(error, TideloreError) else f"unexpected {type(error).__name__}: {error}"
     wait = error.retry_after_seconds if isinstance(error, RemoteTransient) else None
     return JobEnd(requests, message, blame_for(error), wait)
+
+
+class Turn(Struct, frozen=True):
+    """How one job, or a batch of jobs that ran in one go, ended: their results, if there are any, and their errors."""
+
+    results: Mapping[str, JobResult]
+    endings: Mapping[str, JobEnd]
+    errors: Mapping[str, TideloreError | None]
+
+
+async def run_turn(jobs: Sequence[Job]) -> Turn:
+    """Run one job or one batch. An error, or the end of the program, is how they end: it does not stop other jobs."""
+    first, names = jobs[0], [job.spec.name for job in jobs]
+    try:
+        alone = len(jobs) == 1 or first.together is None
+        results = {names[0]: await first.run()} if alone or first.together is None else await first.together(names)
+    except asyncio.CancelledError:
+        return Turn({}, dict.fromkeys(names, JobEnd(error="interrupted", blame="nobody")), dict.fromkeys(names))
+    except TideloreError as error:
+        return Turn({}, dict.fromkeys(names, failure_of(error)), dict.fromkeys(names, error))
+    except Exception as failure:  # noqa: BLE001 - one failing job must not stop the others
+        _LOG.exception("%s failed unexpectedly", names[0], extra={"event": "job_crashed", "job": names[0]})
+        ending = failure_of(failure)
+        unexpected = TideloreError(ending.error or "failed", fix="report this with the log")
+        return Turn({}, dict.fromkeys(names, ending), dict.fromkeys(names, unexpected))
+    endings = endings_of(results, {job.spec.name: job.spec.source for job in jobs})
+    return Turn(results, endings, {name: result.error for name, result in results.items()})
+
+
+def log_end(spec: JobSpec, ending: JobEnd, error: TideloreError | None, seconds: float) -> None:
+    """Log how a job ended."""
+    facts = {
+        "job": spec.name,
+        "source": spec.source,
+        "requests": ending.requests,
+        "seconds": round(seconds, 3),
+        "code": None if error is None else error.code,
+    }
+    level, event = logging.WARNING, "job_finished" if ending.blame is None else "job_failed"
+    said = ending.error or f"{ending.requests:d} requests in {seconds:.1f} s"
+    if ending.error is None:
+        level = logging.DEBUG if ending.idle else logging.INFO
+    elif ending.blame == "nobody":
+        level, event, said = logging.INFO, "job_held", f"backing off: {ending.error}"
+    _LOG.log(level, "%s: %s", spec.name, said, extra={"event": event, **facts})
 
 
 _LOG = logging.getLogger(__name__)

@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
 from tidelore.core.clock import Clock
 from tidelore.core.errors import TideloreError
 from tidelore.service.control import Control
-from tidelore.service.jobs import Job, JobRecorder, JobResult, endings_of, failure_of, is_fatal
-from tidelore.service.schedule import BREATH_SECONDS, JobEnd, Schedule
+from tidelore.service.jobs import Job, JobRecorder, Turn, is_fatal, log_end, run_turn
+from tidelore.service.schedule import BREATH_SECONDS, Schedule
 
 _LOG = logging.getLogger(__name__)
 
@@ -131,38 +131,22 @@ class Loop:
 
     async def _work(self, jobs: Sequence[Job]) -> None:
         """Run one job or one batch, and record how it ended."""
-        first, names = jobs[0], [job.spec.name for job in jobs]
-        sources = {job.spec.name: job.spec.source for job in jobs}
-        began = self._clock.monotonic()
-        dones: Mapping[str, JobResult] = {}
-        errors: dict[str, TideloreError | None] = dict.fromkeys(names)
-        try:
-            _LOG.debug("%s: started", names[0], extra={"event": "job_started", "job": names[0], "jobs": len(names)})
-            alone = len(jobs) == 1 or first.together is None
-            dones = {names[0]: await first.run()} if alone or first.together is None else await first.together(names)
-            endings = endings_of(dones, sources)
-            errors = {name: done.error for name, done in dones.items()}
-        except asyncio.CancelledError:
-            endings = dict.fromkeys(names, JobEnd(error="interrupted", blame="nobody"))
-        except TideloreError as failure:
-            endings, errors = dict.fromkeys(names, failure_of(failure)), dict.fromkeys(names, failure)
-        except Exception as failure:  # noqa: BLE001 - one failing job must not stop the others
-            _LOG.exception("%s failed unexpectedly", names[0], extra={"event": "job_crashed", "job": names[0]})
-            endings = dict.fromkeys(names, failure_of(failure))
-            said = endings[names[0]].error or "failed"
-            errors = dict.fromkeys(names, TideloreError(said, fix="report this with the log"))
+        began, first = self._clock.monotonic(), jobs[0].spec.name
+        _LOG.debug("%s: started", first, extra={"event": "job_started", "job": first, "jobs": len(jobs)})
+        turn = await run_turn(jobs)
         now = self._clock.monotonic()
         for job in jobs:
-            self._note(job, endings[job.spec.name], errors[job.spec.name], now - began)
+            self._note(job, turn, now - began)
             self._tasks.pop(job.spec.name, None)
-        self.schedule.end_together(endings, now)
-        self._wake([woken for done in dones.values() for woken in done.wakes], now)
+        self.schedule.end_together(turn.endings, now)
+        self._wake([woken for result in turn.results.values() for woken in result.wakes], now)
         if self._wanted is not None:
             # A job has had its turn only when no work is left.
-            self._wanted.update(name for name, ending in endings.items() if ending.again and ending.blame is None)
+            self._wanted.update(name for name, ending in turn.endings.items() if ending.again and ending.blame is None)
+        sources = {job.spec.name: job.spec.source for job in jobs}
         touched = [name for name, one in self.schedule.specs.items() if one.source in sources.values()]
         self._recorder.save(self.schedule, touched, now)
-        self._recorder.save_budgets({sources[name]: done for name, done in dones.items()})
+        self._recorder.save_budgets({sources[name]: result for name, result in turn.results.items()})
         self._control.wake()
 
     def _goes_on(self, now: float) -> bool:
@@ -175,31 +159,15 @@ class Loop:
             if self._wanted is not None and name in self._jobs:
                 self._wanted.add(name)
 
-    def _note(self, job: Job, ending: JobEnd, error: TideloreError | None, seconds: float) -> None:
+    def _note(self, job: Job, turn: Turn, seconds: float) -> None:
         name = job.spec.name
+        error = turn.errors[name]
         self.ended += 1
-        if error is None:
-            self.errors.pop(name, None)
-        else:
+        self.errors.pop(name, None)
+        if error is not None:
             self.errors[name] = error
-        facts = {
-            "job": name,
-            "source": job.spec.source,
-            "requests": ending.requests,
-            "seconds": round(seconds, 3),
-            "code": None if error is None else error.code,
-        }
-        if ending.error is None:
-            level = logging.DEBUG if ending.idle else logging.INFO
-            told = {"event": "job_finished", **facts}
-            _LOG.log(level, "%s: %d requests in %.1f s", name, ending.requests, seconds, extra=told)
-        elif ending.blame == "nobody":
-            _LOG.info("%s: backing off: %s", name, ending.error, extra={"event": "job_held", **facts})
-        else:
-            event = "job_finished" if ending.blame is None else "job_failed"
-            _LOG.warning("%s: %s", name, ending.error, extra={"event": event, **facts})
-        if error is not None and is_fatal(error):
-            self._fatal = error
+            self._fatal = error if is_fatal(error) else self._fatal
+        log_end(job.spec, turn.endings[name], error, seconds)
 
     async def _wait(self, now: float, until: float | None) -> None:
         """Wait until a job is due, a job ended, a request came in, or the next check is due."""

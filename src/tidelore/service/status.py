@@ -1,8 +1,8 @@
 """Status read models: progress, freshness, errors, and what to run after an unfinished run.
 
-Reads the database only, never the network. By cost: `read_service` reads a few rows, `read_overview` adds counts and
-may be called every second, `read_status` goes through all lists and their children. A source is as stale as its most
-stale job with a staleness bound; `/healthz` and all views use the same `assess_health`.
+Reads the database only, never the network. `read_service` reads a few rows, `read_overview` adds counts; both may be
+called every second. A source is as stale as its most stale job with a staleness bound; `/healthz` and all views use the
+same `assess_health`.
 """
 
 from __future__ import annotations
@@ -11,15 +11,9 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from tidelore.core.config import Config, sync_settings
 from tidelore.core.process import is_dead
 from tidelore.engine.lease import LeaseRow, why_takeable
 from tidelore.store.database.port import Database
-from tidelore.store.mirror.child_progress import Backlog, present_children, read_backlog, wanted_children
-from tidelore.store.mirror.cursors import CursorRow, list_cursors
-from tidelore.store.mirror.kinds import PARENT_KINDS
-from tidelore.store.mirror.projects import ProjectRow, list_projects
-from tidelore.store.mirror.quarantine import QuarantineRow, list_quarantine
 from tidelore.store.reading.totals import Totals, read_totals
 from tidelore.store.work.leases import LeaseTable, held_leases
 from tidelore.store.work.runs import UNFINISHED, RunRecord, RunView, last_sync, list_runs
@@ -91,34 +85,6 @@ WORKER_PREFIX = "worker "
 SCOPE_PREFIX = "job "
 """What the name of the lease begins with that a worker holds while it works on a scope."""
 _SILENT_MS = 600_000
-
-
-class ListStatus(Struct, frozen=True):
-    """One list: its reading position, and how far the children of its items are behind."""
-
-    cursor: CursorRow
-    children: list[Backlog]
-
-
-class Status(Struct, frozen=True):
-    """The data of `lore sync-status`."""
-
-    projects: list[ProjectRow]
-    lists: list[ListStatus]
-    quarantine: list[QuarantineRow]
-    runs: list[RunView]
-
-    @property
-    def oldest_verification(self) -> int | None:
-        """When the least recently verified list was verified; None if one was never verified."""
-        moments = [entry.cursor.verified_at for entry in self.lists]
-        return min((m for m in moments if m is not None), default=None) if None not in moments else None
-
-    @property
-    def oldest_children(self) -> int | None:
-        """When the least recently read children were read; None if none were read yet."""
-        moments = [backlog.oldest for entry in self.lists for backlog in entry.children]
-        return min((m for m in moments if m is not None), default=None)
 
 
 class HeldScope(Struct, frozen=True):
@@ -205,28 +171,6 @@ def read_overview(database: Database, now_ms: int, runs: int = 5) -> Overview:
     """Read the short status, for views that are redrawn often."""
     service, newest = read_service(database, now_ms), list_runs(database, runs)
     return Overview(service, newest, last_sync(database), read_totals(database, now_ms))
-
-
-def read_status(database: Database, config: Config, runs: int = 5) -> Status:
-    """Read the status of all lists, with the enabled kinds of children."""
-    projects = list_projects(database)
-    homes = {(project.source, str(project.remote_id)): project for project in projects}
-    lists = [
-        ListStatus(cursor, _children(database, config, cursor, homes.get((cursor.source, cursor.scope))))
-        for cursor in list_cursors(database)
-    ]
-    return Status(projects, lists, list_quarantine(database), list_runs(database, runs))
-
-
-def _children(database: Database, config: Config, cursor: CursorRow, project: ProjectRow | None) -> list[Backlog]:
-    kind = PARENT_KINDS.get(cursor.surface.rpartition(".")[2])
-    if kind is None or project is None:
-        return []
-    settings = sync_settings(config, project.source, project.configured)
-    present = present_children(database, kind, project.id)
-    found = [read_backlog(database, kind, name, project.id) for name in wanted_children(present, settings)]
-    # What is read on demand is rarely due.
-    return [backlog for backlog in found if backlog.due or backlog.kind not in kind.on_demand]
 
 
 def recovery_actions(run: RunRecord) -> list[str]:

@@ -8,7 +8,6 @@ taken over.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,7 +18,7 @@ from msgspec.structs import replace
 from tidelore.core.errors import LeaseLost, LockHeld, TideloreError
 from tidelore.core.process import is_dead
 from tidelore.engine.lease import Lease, LeaseRow, why_takeable
-from tidelore.service.jobs import Job, JobRecorder, JobResult, ending_of, failure_of, row_of, standing_of
+from tidelore.service.jobs import Job, JobRecorder, JobResult, log_end, row_of, run_turn, standing_of
 from tidelore.service.schedule import JobEnd, JobSpec, Schedule
 from tidelore.service.status import SCOPE_PREFIX
 from tidelore.store.work.leases import held_leases, writing
@@ -171,31 +170,16 @@ class ScopeTurns:
 
     async def _run(self, job: Job, lease: Lease) -> tuple[JobResult, JobEnd]:
         name, began = job.spec.name, self._shop.clock.monotonic()
-        try:
-            # A lost lease shows when the turn ends.
-            async with beating(self._shop.clock, self._shop.config.sync.heartbeat_interval_seconds, lease.heartbeat):
-                done = await job.run()
-            ending = ending_of(done)
-        except asyncio.CancelledError:
-            done, ending = JobResult(), JobEnd(error="interrupted", blame="nobody")
-        except TideloreError as error:
-            done, ending = JobResult(error=error), failure_of(error)
-        except Exception as error:  # noqa: BLE001 - one failing scope must not stop the others
-            _LOG.exception("%s failed unexpectedly", name, extra={"event": "job_crashed", "job": name})
-            done, ending = JobResult(), failure_of(error)
-        self._note(job.spec, done, ending, self._shop.clock.monotonic() - began)
-        return done, ending
-
-    def _note(self, spec: JobSpec, done: JobResult, ending: JobEnd, seconds: float) -> None:
+        # A lost lease shows when the turn ends.
+        async with beating(self._shop.clock, self._shop.config.sync.heartbeat_interval_seconds, lease.heartbeat):
+            turn = await run_turn([job])
+        ending, error = turn.endings[name], turn.errors[name]
         self.ended += 1
-        self.errors.pop(spec.name, None)
-        if done.error is not None and ending.blame not in (None, "nobody"):
-            self.errors[spec.name] = done.error
-        quiet = ending.error is None or ending.blame == "nobody"
-        said = f"{ending.requests} requests in {seconds:.1f} s" if ending.error is None else ending.error
-        facts = {"job": spec.name, "source": spec.source, "requests": ending.requests, "seconds": round(seconds, 3)}
-        level = logging.DEBUG if ending.idle else logging.INFO if quiet else logging.WARNING
-        _LOG.log(level, "%s: %s", spec.name, said, extra={"event": "scope_ended", **facts})
+        self.errors.pop(name, None)
+        if error is not None and ending.blame not in (None, "nobody"):
+            self.errors[name] = error
+        log_end(job.spec, ending, error, self._shop.clock.monotonic() - began)
+        return turn.results.get(name, JobResult()), ending
 
     def _end(self, lease: Lease, spec: JobSpec, schedule: Schedule, done: JobResult, ending: JobEnd) -> list[DueScope]:
         """Store how a turn ended, and when the scope is due again; return the scopes that have work now."""

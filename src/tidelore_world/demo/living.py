@@ -20,7 +20,7 @@ from msgspec import convert
 from msgspec.structs import asdict, replace
 
 from tidelore.app.mirroring import mirror
-from tidelore.app.wiring import App, run_until_signalled
+from tidelore.app.wiring import App, SettingsFile, run_until_signalled
 from tidelore.cli.output.logs import set_up_logging
 from tidelore.cli.output.render import Output, plural
 from tidelore.cli.service import is_terminal
@@ -93,6 +93,7 @@ class Stage:
         self._database = str(folder / "lore.db")
         Path(self.config_file).write_text(_settings(world, url, self.people), encoding="utf-8")
         self.app = self.load()
+        self.settings = SettingsFile(self.config_file, self.load)
         self.life = Life(world, seed, self.people[0], self.app.clock)
 
     def load(self) -> App:
@@ -203,7 +204,7 @@ def serve_live(invocation: Invocation, seed: int, scale: float, port: int, *, in
         server.open()
         click.echo("Mirroring a simulated GitLab, GitHub and Bluesky …", err=True)
         run_until_signalled(stage.fill(), FATE)
-        service = ServiceThread(stage.app, stage.load, stage.config_file)
+        service = ServiceThread(stage.app, stage.settings)
         service.start()
         click.echo(f"Serving {server.address} (Ctrl+C stops)", err=True)
         if in_browser:
@@ -260,8 +261,7 @@ def _show(stage: Stage, invocation: Invocation) -> Output:
     with stage.life.going_on():
         error = run_console(
             stage.app,
-            load=stage.load,
-            config_file=stage.config_file,
+            stage.settings,
             theme="auto",
             color=invocation.choices.color,
             tell=lambda text: click.echo(text, err=True),
@@ -279,7 +279,7 @@ def _tell(stage: Stage, invocation: Invocation, seed: int, seconds: float) -> Ou
             click.echo(text)
 
     with stage.life.going_on():
-        run_service(stage.app, ServeRequest(seconds=seconds), load=stage.load, config_file=stage.config_file)
+        run_service(stage.app, ServeRequest(seconds=seconds), stage.settings)
     held = stage.held()
     say(_lived(stage))
     say("The service stored:")

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from tidelore.app.console import read_feedback
+from tidelore.app.positions import read_sources
 from tidelore.app.wiring import App
-from tidelore.service.panels import read_dashboard, read_feedback_panel
 from tidelore.service.status import read_service
 from tidelore.store.database.port import Database
 from tidelore.store.work import activity
@@ -17,9 +18,9 @@ from tidelore.store.work import activity
 HISTORY = ("issues", "merge_requests", "discussions", "notes", "documents", "raw_payloads", "posts", "post_links",
            "feedback_events", "feedback_comments", "outbox", "sync_runs", "embeddings")  # fmt: skip
 LOOKS: dict[str, Callable[[App, Database, int], Any]] = {
-    "overview": lambda app, database, now: read_dashboard(database, app.config, now),
+    "overview": read_sources,
     "bar": lambda _app, database, now: read_service(database, now),
-    "feedback": lambda _app, database, now: read_feedback_panel(database, now),
+    "feedback": lambda _app, database, now: read_feedback(database, now),
     "accounts": lambda _app, database, _now: activity.accounts(database, ""),
     "runs": lambda _app, database, _now: activity.newest_runs(database, 300),
     "failed runs": lambda _app, database, _now: activity.newest_unfinished(database, 300),

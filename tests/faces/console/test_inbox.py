@@ -111,6 +111,19 @@ def test_a_thread_whose_reading_is_cancelled_before_it_begins_leaves_no_warning(
     watch(copy, look, first="inbox")
 
 
+def test_a_reload_that_is_cancelled_before_it_begins_leaves_no_warning(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        screen = seat.console.screen
+        assert isinstance(screen, InboxScreen)
+        screen.reload()
+        screen.workers.cancel_node(screen)
+        await asyncio.sleep(0)
+        # A coroutine that was never awaited would be reported here.
+        gc.collect()
+
+    watch(copy, look, first="inbox")
+
+
 def test_a_thread_that_changes_while_it_is_read_is_shown_anew_at_the_same_place(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.press("right", "right", "enter", "pagedown")

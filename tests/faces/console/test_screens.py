@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from tests.faces.console.copy_room import LEDGER, REPO
 from tests.faces.console.stage import KEYS, SIZES, Seat, watch
 
+from tidelore.app.positions import read_sources
 from tidelore.app.wiring import App
 from tidelore.console.app import HELP, SCREENS, ConsoleApp
 from tidelore.console.backend import Backend
@@ -21,7 +22,6 @@ from tidelore.console.log import Logbook
 from tidelore.console.runs import RunsScreen
 from tidelore.console.style import DARK, LIGHT
 from tidelore.console.table import RowTable
-from tidelore.service.panels import read_dashboard
 from tidelore.store.database.port import Database, Patience
 
 SHOWN = {
@@ -302,9 +302,9 @@ def test_only_the_visible_screen_queries_the_database(copy: App, monkeypatch: py
 
     def read(*words: Any) -> object:
         asked.append(1)
-        return read_dashboard(*words)
+        return read_sources(*words)
 
-    monkeypatch.setattr("tidelore.app.positions.read_dashboard", read)
+    monkeypatch.setattr("tidelore.app.console.read_sources", read)
 
     async def look(seat: Seat) -> None:
         await seat.go("runs")

@@ -26,7 +26,7 @@ from urllib.request import urlopen
 from tests.support.fork_server import ForkedProcess, fork_lore
 
 from tidelore.app.serving import ServeRequest, ServiceReport, serve
-from tidelore.app.wiring import App
+from tidelore.app.wiring import App, SettingsFile
 from tidelore.core.clock import SystemClock, format_instant
 from tidelore.core.config_file import load_config
 from tidelore.service.control import Control
@@ -122,8 +122,7 @@ class Station:
                     self.app(),
                     ServeRequest(once=once, force=force),
                     control,
-                    load=self.app,
-                    config_file=str(self.config),
+                    SettingsFile(str(self.config), self.app),
                 )
             )
             try:

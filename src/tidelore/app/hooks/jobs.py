@@ -1,28 +1,18 @@
-"""Webhooks: the receiver of a configuration, and the job of the service that reads what deliveries announced.
-
-The job of a host reads the lists of the announced projects, as a poll does, and refreshes the announced items that no
-list shows. A hundred deliveries of one project are one read. It takes turns with the polls, which go on as before.
-"""
+"""Webhooks: the receiver of a configuration, and what deliveries announced that was not read yet."""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
-from tidelore.app.feedback_jobs import jobs_to_wake, sync_name
 from tidelore.core.config import Host, all_hosts
 from tidelore.core.errors import ConfigError, CredentialsRejected, RateLimited, RemoteTransient, TideloreError
 from tidelore.core.extras import require
-from tidelore.service.jobs import Job, JobResult, sync_error
-from tidelore.service.schedule import JobSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from tidelore.app.wiring import App
-    from tidelore.feedback.report import RepoReport
     from tidelore.service.hook_receiver import HookHost, HookReceiver
     from tidelore.store.mirror.projects import ProjectRow
     from tidelore.store.work.hooks import Announced
@@ -30,16 +20,12 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-COMMAND = "lore service (webhooks)"
 LOOK_SECONDS = 30.0
 """How often waiting deliveries and missed changes are checked when no delivery has woken the job."""
 REST_SECONDS = 1.0
 """The shortest time between two reads of a host, so that a storm of deliveries costs few requests."""
-SLICE_SECONDS = 10.0
-"""After how long a read of announced projects stops, so that polls have their turn."""
 MOST_PROJECTS = 50
 """How many projects are read in one go."""
-PATIENCE_SECONDS = 10.0
 GIVE_UP_MS = 3_600_000
 """After this time a delivery whose project cannot be read waits no longer; polls go on trying."""
 
@@ -52,28 +38,6 @@ def hooked_hosts(app: App) -> list[Host]:
 def job_name(source: str) -> str:
     """Return the name of the job that reads what a host announced."""
     return f"hooks:{source}"
-
-
-def hook_jobs(app: App, turn: str, embeddings: str) -> list[Job]:
-    """Return a job for each host whose deliveries are accepted; they exclude the jobs with this turn.
-
-    `embeddings` is the job to wake when documents were written.
-    """
-    return [
-        Job(
-            JobSpec(
-                job_name(host.name),
-                host.name,
-                "hooks",
-                host.base_url,
-                LOOK_SECONDS,
-                turn=turn,
-                rest_seconds=REST_SECONDS,
-            ),
-            _Reading(app, host.name, embeddings).run,
-        )
-        for host in hooked_hosts(app)
-    ]
 
 
 def open_receiver(app: App, announce: Callable[[Iterable[str]], None]) -> HookReceiver | None:
@@ -176,62 +140,6 @@ def mark_announced(app: App, waiting: Sequence[Announced], report: RunReport) ->
     again = {scope.configured for scope in report.scopes if scope.is_left or _passes(scope.error)}
     with app.store() as database:
         mark_read(database, [one for one in waiting if one.configured not in again], app.clock.now_ms())
-
-
-class _Reading:
-    """Reads what one host announced."""
-
-    def __init__(self, app: App, source: str, embeddings: str) -> None:
-        self._app = replace(app, patience_seconds=PATIENCE_SECONDS)
-        self._source = source
-        self._embeddings = embeddings
-        host = next(host for host in all_hosts(app.config) if host.name == source)
-        self._polls = tuple(sync_name(host.kind, host.name, unit.project) for unit in host.units)
-
-    async def run(self) -> JobResult:
-        waiting, missed = look_for_waiting(self._app, self._source)
-        if not waiting:
-            # The polls that were stretched find the rest, and their interval is the usual one again.
-            return JobResult(idle=True, wakes=self._polls if missed else ())
-        result = await self._read(waiting[:MOST_PROJECTS])
-        return replace(result, again=result.again or len(waiting) > MOST_PROJECTS)
-
-    async def _read(self, waiting: list[Announced]) -> JobResult:
-        from tidelore.app.mirroring import mirror
-        from tidelore.app.wiring import FeedbackOptions
-        from tidelore.sources.ports import RESOURCES
-        from tidelore.sources.registry import only_projects
-        from tidelore.sync.mirror import MirrorRequest
-
-        names = [one.configured for one in waiting]
-        app = replace(self._app, config=only_projects(self._app.config, self._source, names))
-        request = MirrorRequest(
-            RESOURCES,
-            documents=True,
-            seconds=SLICE_SECONDS,
-            scrub_budget=0,
-            announced={(self._source, one.configured): dict(one.silent) for one in waiting},
-        )
-        feedback: dict[int, RepoReport] = {}
-        report = await mirror(app, request, COMMAND, feedback=FeedbackOptions(feedback))
-        mark_announced(app, waiting, report)
-        return self._result(report, feedback)
-
-    def _result(self, report: RunReport, feedback: dict[int, RepoReport]) -> JobResult:
-        written = report.documents is not None and report.documents.regenerated
-        wakes = {self._embeddings: None} if written else {}
-        for scope in report.scopes:
-            told = feedback.get(scope.home.id) if scope.home is not None else None
-            if told is not None:
-                wakes |= dict.fromkeys(jobs_to_wake(self._app, told, scope.configured))
-        return JobResult(
-            report.requests,
-            sync_error(report, report.scopes),
-            wakes=tuple(wakes),
-            budget=report.budgets.get(self._source),
-            points=report.points.get(self._source),
-            again=any(scope.is_left for scope in report.scopes),
-        )
 
 
 def _passes(error: TideloreError | None) -> bool:

@@ -35,13 +35,6 @@ OPEN_REVIEWS = 100
 """How many open merge requests are looked at for unresolved threads, the last updated first."""
 
 
-class WebSummary(Struct, frozen=True, kw_only=True):
-    """The answer of `lore serve`, when it was stopped."""
-
-    address: Annotated[str, means("the address it was served on, without the token")]
-    seconds: Annotated[float, means("duration in seconds")]
-
-
 class RecentChange(Struct, frozen=True, kw_only=True):
     """An issue, merge request or topic that changed."""
 

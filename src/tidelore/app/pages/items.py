@@ -10,23 +10,17 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from tidelore.app.answers import Instant, copy_fields, means
+from tidelore.app.answers import Instant, copy_fields, flag, means
+from tidelore.app.reading.referring import find_thread, parse_any
 from tidelore.app.reports import RefreshedItems, refreshed_items
 from tidelore.app.showing import ShownIssue, ShownMergeRequest, ShowRequest, read_item
 from tidelore.app.wiring import App
-from tidelore.core.errors import NotFound, TideloreError, UserError
-from tidelore.core.references import (
-    Kind,
-    parse_post_reference,
-    parse_reference,
-    parse_topic_reference,
-)
-from tidelore.store.database.port import Database
+from tidelore.core.errors import TideloreError
+from tidelore.core.references import Kind, parse_reference
 from tidelore.store.mirror.projects import list_projects
-from tidelore.store.reading.conversations import read_conversation, resolve
-from tidelore.store.reading.item_events import EventRow, ThreadContextRow, read_events, read_thread_contexts
-from tidelore.store.reading.posts import read_post, resolve_post
-from tidelore.store.reading.topics import read_topic, resolve_topic
+from tidelore.store.reading.changes import read_changed
+from tidelore.store.reading.conversations import resolve
+from tidelore.store.reading.item_events import ThreadContextRow, read_events, read_thread_contexts
 
 REFRESH_WAIT_SECONDS = 10.0
 """How long a refresh waits for another process that is writing."""
@@ -88,16 +82,12 @@ def read_item_page(app: App, request: ShowRequest) -> ItemPage:
         item = read_item(database, request.kind, row_id, system=request.system, last=request.last)
         events = read_events(database, request.kind, row_id)
         contexts = read_thread_contexts(database, request.kind, row_id)
-    return ItemPage(item=item, timeline=[_event(row) for row in events], threads=[_context(row) for row in contexts])
-
-
-def _event(row: EventRow) -> TimelineEvent:
-    return copy_fields(TimelineEvent, row)
+    timeline = [copy_fields(TimelineEvent, row) for row in events]
+    return ItemPage(item=item, timeline=timeline, threads=[_context(row) for row in contexts])
 
 
 def _context(row: ThreadContextRow) -> ThreadContext:
-    outdated = None if row.is_outdated is None else bool(row.is_outdated)
-    return ThreadContext(id=row.remote_id, diff_hunk=row.diff_hunk, outdated=outdated, resolved_by=row.resolved_by)
+    return copy_fields(ThreadContext, row, id=row.remote_id, outdated=flag(row.is_outdated))
 
 
 def stored_projects(app: App) -> list[StoredProject]:
@@ -109,43 +99,13 @@ def stored_projects(app: App) -> list[StoredProject]:
 
 def locate(app: App, reference: str, project: str | None = None) -> Located:
     """Return the stored item that a reference names: an issue, merge request, topic or post."""
-    default = app.config.default_project
-    refused: UserError | None = None
+    meant = parse_any(reference)
     with app.reading() as database:
-        for find in (_post, _issue, _merge_request, _topic):
-            try:
-                return find(database, reference, project, default)
-            except NotFound as error:
-                refused = refused if isinstance(refused, NotFound) else error
-            except UserError as error:
-                refused = refused or error
-    assert refused is not None
-    raise refused
-
-
-def _post(database: Database, reference: str, _project: str | None, _default: str) -> Located:
-    post = read_post(database, resolve_post(database, parse_post_reference(reference))).post
-    return Located(type="post", project=None, iid=None, uri=post.uri, web_url=post.url)
-
-
-def _issue(database: Database, reference: str, project: str | None, default: str) -> Located:
-    return _parent(database, "issue", reference, project, default)
-
-
-def _merge_request(database: Database, reference: str, project: str | None, default: str) -> Located:
-    return _parent(database, "mr", reference, project, default)
-
-
-def _parent(database: Database, kind: Kind, reference: str, project: str | None, default: str) -> Located:
-    row_id = resolve(database, kind, parse_reference(reference, kind), project=project, default=default)
-    talk = read_conversation(database, kind, row_id)
-    return Located(type=kind, project=talk.project, iid=talk.parent.iid, uri=None, web_url=talk.parent.web_url)
-
-
-def _topic(database: Database, reference: str, project: str | None, default: str) -> Located:
-    row_id = resolve_topic(database, parse_topic_reference(reference), project=project, default=default)
-    row, _ = read_topic(database, row_id)
-    return Located(type="topic", project=row.project, iid=row.iid, uri=None, web_url=row.web_url)
+        found = find_thread(database, meant, project, app.config.default_project, first=True)
+        row = read_changed(database, found.type, [found.id])[found.id]
+    uri = row.references_full if found.type == "post" else None
+    kind = "mr" if found.type == "merge_request" else found.type
+    return Located(type=kind, project=row.project, iid=row.iid, uri=uri, web_url=row.web_url)
 
 
 async def refresh_item(app: App, kind: Kind, reference: str, project: str | None = None) -> RefreshedItems:

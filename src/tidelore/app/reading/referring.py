@@ -1,4 +1,4 @@
-"""Find the stored item that a reference of any kind names: an issue, merge request, topic or post.
+"""Find the stored item that a reference of any kind names, an issue, merge request, topic or post, and its web page.
 
 Parsing refuses what cannot be a reference before anything is opened; finding needs the database.
 """
@@ -6,9 +6,12 @@ Parsing refuses what cannot be a reference before anything is opened; finding ne
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Annotated
 
 from msgspec import Struct
 
+from tidelore.app.answers import means
+from tidelore.app.wiring import App
 from tidelore.core.errors import NotFound, UserError
 from tidelore.core.references import (
     KINDS,
@@ -21,6 +24,7 @@ from tidelore.core.references import (
     parse_topic_reference,
 )
 from tidelore.store.database.port import Database
+from tidelore.store.reading.changes import read_changed
 from tidelore.store.reading.conversations import resolve
 from tidelore.store.reading.found_documents import ThreadKey
 from tidelore.store.reading.posts import resolve_post
@@ -59,14 +63,16 @@ def parse_any(text: str) -> AnyReference:
 
 
 def find_thread(
-    database: Database, reference: AnyReference, project: str | None = None, default: str = ""
+    database: Database, reference: AnyReference, project: str | None = None, default: str = "", *, first: bool = False
 ) -> ThreadKey:
-    """Return the one stored item that a reference names."""
+    """Return the one stored item that a reference names; with `first`, an issue if it is also a merge request."""
     if reference.post is not None:
         return ThreadKey("post", resolve_post(database, reference.post))
     rows: dict[Kind | None, int] = {}
     missing: NotFound | None = None
     for kind, reading in reference.meanings.items():
+        if rows and first:
+            break
         try:
             if kind is not None:
                 rows[kind] = resolve(database, kind, reading, project=project, default=default)
@@ -88,3 +94,23 @@ def find_thread(
         )
     ((kind, row_id),) = rows.items()
     return ThreadKey(_THREAD_TYPES[kind], row_id)
+
+
+class OpenedItem(Struct, frozen=True):
+    """The answer of `lore open`."""
+
+    reference: Annotated[str, means("the item as it was named")]
+    type: Annotated[str, means("issue, merge_request, topic or post")]
+    title: Annotated[str, means("its title", untrusted=True)]
+    web_url: Annotated[str, means("its address")]
+
+
+def find_page(app: App, reference: str, project: str | None = None) -> OpenedItem:
+    """Return the page of the item that a reference names."""
+    meant = parse_any(reference)
+    with app.reading() as database:
+        found = find_thread(database, meant, project, app.config.default_project)
+        row = read_changed(database, found.type, [found.id])[found.id]
+    if row.web_url is None:
+        raise NotFound(f"no address of {reference} is stored", fix="refresh it with `lore sync`", reference=reference)
+    return OpenedItem(reference, found.type, row.title, row.web_url)

@@ -2,20 +2,21 @@
 
 `git blame` names the commit; the commit, or the merge that brought it, belongs to a stored merge request: by the id of
 its merge, squash or head commit, or by the number in the commit's message. The answer has the threads on that file,
-nearest line first, and the notes that decided something. Reads the checkout and the local database only.
+nearest line first, and the notes that decided something. Reads the checkout and the local database only: `git` is run
+with fixed arguments, never with text of a remote system as an option; it writes nothing and uses no network.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from typing import Annotated
 
 from msgspec import Struct
 
-from tidelore.app.answers import Instant, answer_tokens, fitting, instant, means
+from tidelore.app.answers import Instant, answer_tokens, fitting, means
 from tidelore.app.reading.context import ContextItem, ContextNote, item_material
-from tidelore.app.reading.git_checkout import Blame, Checkout, blame, commits_of, find_checkout, merges_of
 from tidelore.app.reading.lockdown import Lockdown, find_lockdown
 from tidelore.app.reading.threads import ListedThread, listed_thread
 from tidelore.app.wiring import App
@@ -26,6 +27,8 @@ from tidelore.store.reading.file_history import request_with_number, requests_wi
 from tidelore.store.reading.threads import ThreadFilter, find_threads, read_threads_page
 
 _MOST_NOTES = 5
+_MOST_COMMITS = 20
+_TIMEOUT_SECONDS = 30
 _NUMBERS = (
     r"See merge request \S*!(\d+)",
     r"Merge pull request #(\d+)",
@@ -130,9 +133,9 @@ def _find_request(
 def _why(
     database: Database,
     place: tuple[str, int | None],
-    origin: Blame,
+    origin: WhyCommit,
     found: tuple[int, str],
-    origins: Sequence[Blame],
+    origins: Sequence[WhyCommit],
     max_tokens: int,
     lockdown: Lockdown | None,
 ) -> Why:
@@ -144,9 +147,8 @@ def _why(
     near = sorted((one for one in threads if one.path in names), key=lambda one: _distance(one, origin.line))
     material = item_material(database, "mr", row_id, max_tokens, lockdown)
     notes = material.notes[:_MOST_NOTES]
-    commit = WhyCommit(origin.sha, origin.author, instant(origin.at), origin.summary, origin.path, origin.line)
     bare = Why(
-        file=path, line=line, commit=commit, found_by=found_by, names=names, item=material.item, threads=[], notes=[],
+        file=path, line=line, commit=origin, found_by=found_by, names=names, item=material.item, threads=[], notes=[],
         truncated=False,
     )  # fmt: skip
     used = answer_tokens(bare)
@@ -155,7 +157,7 @@ def _why(
     said = fitting(notes, max_tokens, besides=used) if notes else 0
     cut = kept < len(near) or said < len(material.notes)
     return Why(
-        file=path, line=line, commit=commit, found_by=found_by, names=names, item=material.item, threads=near[:kept],
+        file=path, line=line, commit=origin, found_by=found_by, names=names, item=material.item, threads=near[:kept],
         notes=sorted(notes[:said], key=lambda note: note.at), truncated=cut,
     )  # fmt: skip
 
@@ -164,3 +166,84 @@ def _distance(thread: ListedThread, line: int | None) -> int:
     if line is None or thread.line is None:
         return 10**9
     return abs(thread.line - line)
+
+
+class Checkout(Struct, frozen=True):
+    """A work tree: its folder, and the addresses of its remotes."""
+
+    folder: str
+    remotes: tuple[str, ...]
+
+
+def find_checkout(file: str) -> tuple[Checkout, str]:
+    """Return the work tree that a file belongs to, and the file's path in it."""
+    folder = os.path.dirname(os.path.abspath(file))  # noqa: PTH100, PTH120 - pathlib is slow to import
+    if not os.path.isdir(folder):  # noqa: PTH112
+        raise UserError(f"no such folder: {folder}", fix="name a file of a git checkout", file=file)
+    top = _git(folder, "rev-parse", "--show-toplevel").strip()
+    addresses = [line.split()[1] for line in _git(top, "remote", "-v").splitlines() if len(line.split()) > 1]
+    inside = os.path.relpath(os.path.realpath(file), os.path.realpath(top))
+    return Checkout(top, tuple(dict.fromkeys(addresses))), inside.replace(os.sep, "/")
+
+
+def blame(checkout: Checkout, path: str, line: int) -> WhyCommit:
+    """Return where a line comes from; changes of white space and moved lines are followed."""
+    said = _git(checkout.folder, "blame", "-w", "-M", "--porcelain", "-L", f"{line},{line}", "--", path)
+    head, *rest = said.splitlines()
+    sha, original = head.split()[:2]
+    if set(sha) == {"0"}:
+        raise NotFound(f"line {line} of {path} is not committed yet", fix="commit it, or name another line", path=path)
+    facts = dict(one.partition(" ")[::2] for one in rest if not one.startswith("\t"))
+    at = Instant(int(facts.get("author-time", "0")) * 1000)
+    said_by, summary = facts.get("author", ""), facts.get("summary", "")
+    return WhyCommit(sha, said_by, at, summary, facts.get("filename", path), int(original))
+
+
+def commits_of(checkout: Checkout, path: str) -> list[WhyCommit]:
+    """Return the last commits that changed a file, newest first; renames are followed."""
+    form = "--format=%x01%H%x00%an%x00%at%x00%s"
+    said = _git(checkout.folder, "log", "--follow", "--name-only", f"-n{_MOST_COMMITS}", form, "--", path)
+    found = []
+    for entry in said.split("\x01")[1:]:
+        head, *names = entry.strip("\n").split("\n")
+        sha, author, at, summary = head.split("\x00")
+        called = next((name for name in names if name), path)
+        found.append(WhyCommit(sha, author, Instant(int(at) * 1000), summary, called, None))
+    if not found:
+        raise NotFound(f"git knows no commit of {path}", fix="name a file that is committed", path=path)
+    return found
+
+
+def merges_of(checkout: Checkout, sha: str) -> list[tuple[str, str]]:
+    """Return the commit itself and the merges that brought it to the branch checked out, nearest first: id, message."""
+    own = _git(checkout.folder, "log", "-n1", "--format=%H%x00%B", sha)
+    form = "--format=%x01%H%x00%B"
+    after = _git(checkout.folder, "log", "--merges", "--ancestry-path", "--reverse", form, f"{sha}..HEAD")
+    found = [own, *after.split("\x01")[1 : _MOST_COMMITS + 1]]
+    return [(one.partition("\x00")[0].strip(), one.partition("\x00")[2].strip()) for one in found]
+
+
+def _git(folder: str, *arguments: str) -> str:
+    import subprocess
+
+    environ = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C.UTF-8", "GIT_PAGER": "cat"}
+    try:
+        done = subprocess.run(  # noqa: S603 - fixed commands of git; paths come after `--`
+            ["git", "-C", folder, *arguments],  # noqa: S607 - the user's own git
+            capture_output=True,
+            timeout=_TIMEOUT_SECONDS,
+            env=environ,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UserError(f"git could not be run: {error}", fix="install git, or call lore where git works") from None
+    if done.returncode:
+        return _refused(done.stderr.decode(errors="replace"), arguments)
+    return done.stdout.decode(errors="replace")
+
+
+def _refused(said: str, arguments: Sequence[str]) -> str:
+    reason = said.strip().splitlines()[-1] if said.strip() else f"git {arguments[0]} failed"
+    if "not a git repository" in said:
+        raise UserError("not inside a git checkout", fix="call it in the checkout of a mirrored project")
+    raise UserError(f"git {arguments[0]}: {reason.removeprefix('fatal: ')}", fix="check the file and the line")

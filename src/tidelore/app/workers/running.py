@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -17,16 +17,23 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.app.workers.summary import CONCURRENCY, WorkerSummary
-from tidelore.core.errors import ConfigError, LeaseLost, LockHeld, PartialSuccess, StorageFailed, TideloreError
+from tidelore.core.errors import (
+    ConfigError,
+    LeaseLost,
+    LockHeld,
+    PartialSuccess,
+    StorageFailed,
+    TideloreError,
+    UserError,
+)
 from tidelore.core.process import ProcessIdentity
 from tidelore.service.control import Control
 from tidelore.service.schedule import HELD_SECONDS
 from tidelore.service.status import WORKER_PREFIX
 
 if TYPE_CHECKING:
-    from tidelore.app.wiring import App
-    from tidelore.app.workers.hook_port import HookPort
-    from tidelore.service.control import ConfigReloader
+    from tidelore.app.wiring import App, SettingsFile
+    from tidelore.service.hook_receiver import HookReceiver
     from tidelore.service.jobs import Job
     from tidelore.service.turns import DueScope, ScopeTurns
     from tidelore.store.database.port import Database
@@ -42,6 +49,10 @@ RELOAD_SECONDS = 0.5
 """How often a worker checks whether its settings must be reloaded."""
 
 
+PORT_SECONDS = 5.0
+"""How often a worker tries to take the port of webhooks that another process holds."""
+
+
 class WorkRequest(Struct, frozen=True):
     """How many scopes at once, and for how long: until stopped, for some seconds, or until nothing is due.
 
@@ -52,14 +63,6 @@ class WorkRequest(Struct, frozen=True):
     once: bool = False
     seconds: float | None = None
     hooks: bool | None = None
-
-
-class SettingsFile(Struct, frozen=True):
-    """Where the settings are, how they are loaded, and what is called with new ones."""
-
-    path: str
-    load: Callable[[], App]
-    on_new: Callable[[App], None]
 
 
 class WorkerReport(Struct):
@@ -88,11 +91,86 @@ def check_workable(app: App) -> None:
         )
 
 
+class HookPort:
+    """Receives webhooks if it can: of the workers of a machine only one can listen, the others try again.
+
+    `on_waiting` is called with the names of the scopes `hooks:HOST` that have work.
+
+    With `insists`, a port that cannot be opened is an error instead of being tried again.
+    """
+
+    def __init__(self, app: App, on_waiting: Callable[[list[str]], Awaitable[None]], *, insists: bool) -> None:
+        if insists and not app.config.hooks.port:
+            raise ConfigError("no port to receive webhooks on", fix="set hooks.port", key="hooks.port")
+        self._app = app
+        self._on_waiting = on_waiting
+        self._insists = insists
+        self._receiver: HookReceiver | None = None
+        self._names: set[str] = set()
+        self._announced = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def open(self) -> None:
+        """Listen, or begin to wait until the port is free."""
+        if self._app.config.hooks.port:
+            free = self._try()
+            self._tasks = [asyncio.create_task(self._pass_on())]
+            if not free:
+                _LOG.info("another process receives webhooks", extra={"event": "hooks_elsewhere"})
+                self._tasks.append(asyncio.create_task(self._try_again()))
+
+    async def close(self) -> None:
+        """Stop listening."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+        receiver, self._receiver = self._receiver, None
+        if receiver is not None:
+            await receiver.close()
+
+    def _try(self) -> bool:
+        from tidelore.app.hooks.jobs import open_receiver
+
+        try:
+            self._receiver = open_receiver(self._app, self._announce)
+        except ConfigError:
+            raise
+        except UserError:
+            if self._insists:
+                raise
+        return self._receiver is not None
+
+    async def _try_again(self) -> None:
+        while not self._try():
+            await self._app.clock.sleep(PORT_SECONDS)
+
+    def _announce(self, names: Iterable[str]) -> None:
+        """Note that deliveries wait; called in the thread of the receiver."""
+        found = list(names)
+
+        def note() -> None:
+            self._names.update(found)
+            self._announced.set()
+
+        self._loop.call_soon_threadsafe(note)
+
+    async def _pass_on(self) -> None:
+        while True:
+            await self._announced.wait()
+            self._announced.clear()
+            names, self._names = sorted(self._names), set()
+            await self._on_waiting(names)
+
+
 class Worker:
     """A worker: its scopes, the queue, and the lease that shows that it is alive."""
 
-    def __init__(self, app: App, database: Database, control: Control) -> None:
+    def __init__(self, app: App, database: Database, control: Control, settings: SettingsFile | None) -> None:
+        from tidelore.app.service_jobs import refuse_idle
         from tidelore.app.workers.queue import WorkQueue
+        from tidelore.app.workers.scopes import build_scopes
         from tidelore.http.grants import GrantBook
         from tidelore.http.transport import KeptTransports
         from tidelore.service.turns import ScopeTurns
@@ -112,34 +190,18 @@ class Worker:
         self._refreshed = float("-inf")
         self._queue = WorkQueue(app.address, app.config, app.clock, self._work, self._look, self._waiting)
         self._continuous: dict[str, asyncio.Task[None]] = {}
-        self._source: ConfigReloader[App] | None = None
-        self._on_settings: Callable[[App], None] = lambda _app: None
+        self._settings = settings
+        self._source = None
+        if settings is not None:
+            self._source = settings.watch(
+                app, "worker", lambda new: refuse_idle([job.spec for job in build_scopes(new, database).values()])
+            )
         self._port: HookPort | None = None
-
-    def watch(self, load: Callable[[], App], config_file: str, on_settings: Callable[[App], None]) -> None:
-        """Reload the settings of a file on request and when it changes; `on_settings` is called with new ones."""
-        from tidelore.app.service_jobs import refuse_idle
-        from tidelore.app.workers.scopes import build_scopes
-        from tidelore.service.control import ConfigReloader
-
-        def guarded() -> App:
-            new = load()
-            if new.address != self._app.address:
-                raise ConfigError(
-                    "storage.path changed; the running worker keeps its database",
-                    fix="restart the worker to use the new database",
-                    key="storage.path",
-                )
-            refuse_idle([job.spec for job in build_scopes(new, self._database).values()])
-            return new
-
-        self._source = ConfigReloader(config_file, guarded)
-        self._on_settings = on_settings
 
     async def _reload(self, request: WorkRequest) -> None:
         """Use new settings from the next turn of each scope on; turns under way end with the old ones."""
         source, asked = self._source, self._control.take_reload()
-        if source is None or not (asked or source.changed(self._app.clock.monotonic())):
+        if source is None or self._settings is None or not (asked or source.changed(self._app.clock.monotonic())):
             return
         try:
             # While the database is unreachable the request waits: the file could not be checked.
@@ -156,7 +218,7 @@ class Worker:
             self._control.reload()
             _LOG.warning("cannot reload the configuration: %s", error.message, extra={"event": "reload_failed"})
             return
-        self._on_settings(self._app)
+        self._settings.on_new(self._app)
         for task in self._continuous.values():
             task.cancel()
         try:
@@ -172,8 +234,6 @@ class Worker:
 
     async def _open_port(self, request: WorkRequest) -> None:
         """Receive webhooks with the present settings."""
-        from tidelore.app.workers.hook_port import HookPort
-
         if self._port is not None:
             await self._port.close()
         self._port = None
@@ -294,10 +354,8 @@ async def work(app: App, request: WorkRequest, control: Control, settings: Setti
     identity = ProcessIdentity.current()
     with app.store(create=True) as database:
         prepare_queue(database)
-        worker = Worker(app, database, control)
+        worker = Worker(app, database, control, settings)
         try:
-            if settings is not None:
-                worker.watch(settings.load, settings.path, settings.on_new)
             async with _registered(worker.shop, identity):
                 worker.refresh(forget=True)
                 _LOG.info("worker started", extra={"event": "worker_started", "concurrency": request.concurrency})
@@ -318,10 +376,8 @@ def run_worker(app: App, request: WorkRequest, settings: SettingsFile | None = N
 
     check_workable(app)
     control, patience = Control(), app.new_patience()
-    if settings is not None:
-        load = settings.load
-        settings = replace(settings, load=lambda: replace(load(), patience=patience))
-    return supervise(lambda: work(replace(app, patience=patience), request, control, settings), control, patience)
+    obeying = settings and settings.obeying(patience)
+    return supervise(lambda: work(replace(app, patience=patience), request, control, obeying), control, patience)
 
 
 @asynccontextmanager

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from tidelore.app.feedback_jobs import feedback_jobs, sync_name
-from tidelore.app.hooks.jobs import LOOK_SECONDS, REST_SECONDS, hooked_hosts, job_name, look_for_waiting
-from tidelore.app.service_jobs import DOCUMENTS, Syncing, SyncJob, account_jobs, copy_jobs, usual_interval
+from tidelore.app.hooks.jobs import REST_SECONDS, hooked_hosts, look_for_waiting
+from tidelore.app.service_jobs import DOCUMENTS, Syncing, SyncJob, account_jobs, copy_jobs, hook_jobs, usual_interval
 from tidelore.core.config import all_hosts, forge_hosts
 from tidelore.service.jobs import Job, JobResult, SyncRounds
 from tidelore.service.schedule import JobSpec, bound_of
@@ -91,7 +91,8 @@ def build_scopes(app: App, database: Database, transports: KeptTransports | None
         *feedback_jobs(app),
         *copy_jobs(app, BATCH),
     ]
-    jobs += [*_hook_jobs(app), *account_jobs(app, database, MOST_ACCOUNTS)]
+    jobs += hook_jobs(app, lambda host: _look_after_hooks(app, host), asks=False)
+    jobs += account_jobs(app, database, MOST_ACCOUNTS)
     # Scopes exclude each other by their leases, not by taking turns in one process.
     return {job.spec.name: replace(job, spec=replace(job.spec, turn=None, batch=None)) for job in jobs}
 
@@ -134,18 +135,8 @@ def _scopes_of(app: App, source: str, waiting: Sequence[Announced]) -> list[str]
     return [sync_name(host.kind, source, one.configured) for one in waiting]
 
 
-def _hook_jobs(app: App) -> list[Job]:
-    """Return a scope for each host with webhooks, which wakes what no worker was told of."""
-
-    def job_of(host: Host) -> Job:
-        spec = JobSpec(job_name(host.name), host.name, "hooks", host.base_url, LOOK_SECONDS, asks=False)
-        return Job(spec, lambda: _look_after_hooks(app, host))
-
-    return [job_of(host) for host in hooked_hosts(app)]
-
-
 async def _look_after_hooks(app: App, host: Host) -> JobResult:
-    """Wake the projects with waiting deliveries, or all of the host if its webhooks missed a change."""
+    """Wake the projects with deliveries that no worker was told of, or all of the host if webhooks missed a change."""
     waiting, missed = look_for_waiting(app, host.name)
     wakes = _scopes_of(app, host.name, waiting)
     if missed:

@@ -7,6 +7,7 @@ import click
 from tidelore.app.export.datasette import DatasetteCommand, prepare_datasette
 from tidelore.app.export.snapshot import Snapshot, make_snapshot
 from tidelore.cli.command import Invocation, lore_command
+from tidelore.cli.options import only_project
 from tidelore.cli.output.render import Output, instant, plural
 from tidelore.core.text import one_line
 
@@ -22,7 +23,7 @@ _NOUNS = {
 
 @lore_command("snapshot", example="lore snapshot team.db --no-payloads", answer=Snapshot)
 @click.argument("file", metavar="FILE")
-@click.option("-p", "--project", metavar="PATH", help="Only this project (path or unambiguous ending).")
+@only_project
 @click.option("--no-payloads", is_flag=True, help="Leave out the raw payloads, which reading does not need.")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 def snapshot_command(

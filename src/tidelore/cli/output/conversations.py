@@ -1,4 +1,4 @@
-"""Render one issue or merge request with its discussions as text."""
+"""Render one item as text: an issue or merge request with its discussions, a topic, a post."""
 
 from __future__ import annotations
 
@@ -7,19 +7,26 @@ from collections.abc import Callable, Iterator, Sequence
 import click
 
 from tidelore.app.showing import (
+    BriefPost,
     ChangedFile,
     ShownDiscussion,
     ShownIssue,
     ShownItem,
     ShownMergeRequest,
     ShownNote,
+    ShownPost,
+    ShownTopic,
+    ShownTopicComment,
 )
+from tidelore.cli.output.render import ago, instant
 from tidelore.core.clock import format_instant
 from tidelore.core.references import Kind, sign_of
-from tidelore.core.text import block, one_line
+from tidelore.core.text import block, one_line, shorten
 
 _RULE = "=" * 80
 _STEP = "  "
+_TEXT_WIDTH = 70
+_REMOVED = ("", "Its text was removed when it was found deleted.")
 Prose = Callable[[str, int, str], list[str]]
 """Turns Markdown into lines: text, width, indent."""
 
@@ -32,18 +39,23 @@ def item_lines(
     sign = sign_of(kind, item.reference)
     noun = "Issue" if kind == "issue" else "Merge Request" if sign == "!" else "Pull Request"
     name = f"{noun} {sign}{item.iid}"
-    deleted = click.style(" [DELETED]", fg="red") if item.deleted_at is not None else ""
-    title = f": {one_line(item.title)}" if item.title else ""
-    lines = [click.style(f"{name}{title}", bold=True) + deleted, _RULE[:columns]]
+    lines = _head(name, item.title, item.deleted_at, columns)
     lines += _aligned(list(_fields(item)), columns)
     if item.deleted_at is not None:
-        return [*lines, "", "Its text was removed when it was found deleted."]
+        return [*lines, *_REMOVED]
     lines += ["", _heading("Description:")]
     lines += prose(item.description or "(none)", columns, _STEP)
     if with_files and isinstance(item, ShownMergeRequest):
         lines += ["", _heading(f"Files ({len(item.files):,}):")]
         lines += [f"{_STEP}{one_line(describe_file(file))}" for file in item.files]
     return [*lines, *_discussion_lines(item, columns, prose)]
+
+
+def _head(name: str, title: str, deleted_at: int | None, columns: int) -> list[str]:
+    """Return the name and the title of an item, and a rule."""
+    deleted = click.style(" [DELETED]", fg="red") if deleted_at is not None else ""
+    said = f": {one_line(title)}" if title else ""
+    return [click.style(f"{name}{said}", bold=True) + deleted, _RULE[:columns]]
 
 
 def describe_file(file: ChangedFile) -> str:
@@ -192,3 +204,79 @@ def _people(names: Sequence[str]) -> str:
 
 def _day(instant_ms: int) -> str:
     return format_instant(instant_ms)[:10]
+
+
+def topic_lines(topic: ShownTopic, columns: int, prose: Prose = block) -> list[str]:
+    """Return a topic with its comments, as text; `prose` turns Markdown into lines."""
+    lines = _head(f"Topic #{topic.iid}", topic.title, topic.deleted_at, columns)
+    lines += [f"{name + ':':<10}{value}" for name, value in _topic_facts(topic) if value]
+    if topic.deleted_at is not None:
+        return [*lines, *_REMOVED]
+    lines += ["", *prose(topic.body or "(no text)", columns, _STEP)]
+    lines += ["", click.style(f"Comments ({topic.comments:,}):", bold=True)]
+    for comment in topic.thread:
+        lines += _comment_lines(comment, columns, prose)
+    return lines
+
+
+def _topic_facts(topic: ShownTopic) -> Iterator[tuple[str, str | None]]:
+    answered = {True: "answered", False: "not answered"}.get(topic.answered) if topic.answered is not None else None
+    yield "Project", topic.project
+    yield "State", ", ".join(part for part in (topic.state, topic.state_reason, answered) if part)
+    yield "Category", one_line(topic.category) if topic.category else None
+    yield "Author", f"@{one_line(topic.author)}" if topic.author else None
+    yield "Upvotes", f"{topic.upvotes:,}" if topic.upvotes else None
+    yield "Created", f"{instant(topic.created_at)} ({ago(topic.created_at)})"
+    yield "Updated", f"{instant(topic.updated_at)} ({ago(topic.updated_at)})"
+    yield "Deleted", instant(topic.deleted_at)
+    yield "Page", topic.web_url
+
+
+def _comment_lines(comment: ShownTopicComment, columns: int, prose: Prose) -> list[str]:
+    indent = _STEP if comment.in_reply_to is None else _STEP * 2
+    mark = click.style(" [ANSWER]", fg="green") if comment.answer else ""
+    who = f"@{one_line(comment.author)}" if comment.author else "unknown"
+    head = f"{indent}{who} ({format_instant(comment.created_at)[:10]}):{mark}"
+    said = "(deleted)" if comment.deleted_at is not None else comment.body
+    return ["", head, *prose(said, columns, indent + _STEP)]
+
+
+def post_lines(post: ShownPost, columns: int) -> list[str]:
+    """Return a post with its details, as text."""
+    lines = _head(f"{post.kind.capitalize()} by @{one_line(post.author)}", "", post.deleted_at, columns)
+    lines += [f"{name + ':':<9}{value}" for name, value in _post_facts(post) if value]
+    lines += ["", *block(post.text or "(no text)", columns, _STEP)]
+    if post.alt_text:
+        lines += ["", click.style("Images and videos:", bold=True)]
+        lines += [line for alt in post.alt_text for line in block(alt, columns, _STEP)]
+    if post.links:
+        lines += ["", click.style("Links:", bold=True)]
+        lines += [_STEP + one_line(f"{link.url}  {link.title or ''}") for link in post.links]
+    if post.replies_total:
+        lines += ["", click.style(f"Replies ({post.replies_total:,}):", bold=True)]
+        for reply in post.replies:
+            lines.append(f"{_STEP}@{one_line(reply.author)} ({format_instant(reply.created_at)[:10]}):")
+            lines += block(reply.text, columns, _STEP * 2)
+        if post.replies_total > len(post.replies):
+            lines.append(f"{_STEP}(and {post.replies_total - len(post.replies):,} more)")
+    return lines
+
+
+def _post_facts(post: ShownPost) -> Iterator[tuple[str, str | None]]:
+    yield "Address", post.uri
+    yield "Page", post.web_url
+    yield "Written", f"{instant(post.created_at)} ({ago(post.created_at)})"
+    yield "Edited", instant(post.edited_at)
+    yield "Deleted", instant(post.deleted_at)
+    yield "Answers", _named(post.parent, post.reply_to)
+    yield "Quotes", _named(post.quoted, post.quotes)
+    yield "Repeats", post.repeats
+    yield "Labels", ", ".join(one_line(label) for label in post.labels)
+    yield "Tags", " ".join(f"#{one_line(tag)}" for tag in post.tags)
+    yield "Reposts", ", ".join(f"@{one_line(name)}" for name in post.reposters)
+
+
+def _named(row: BriefPost | None, uri: str | None) -> str | None:
+    if row is None:
+        return uri
+    return shorten(f"@{one_line(row.author)}: {one_line(row.text)}", _TEXT_WIDTH)

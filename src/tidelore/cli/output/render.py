@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from tidelore import __version__
 from tidelore.app.answers import ChosenFields, robot_form
-from tidelore.cli.command import Choices, Invocation
+from tidelore.cli.command import Choices, Invocation, choose_fields
 from tidelore.cli.output.table import on_terminal
 from tidelore.core.clock import SystemClock, describe_age, format_instant
 from tidelore.core.errors import NotFound, TideloreError, UserError
@@ -37,7 +37,7 @@ def render_output(answer: Output, invocation: Invocation, command: str) -> int:
     """Print an answer and return the exit code."""
     choices = invocation.choices
     if choices.robot:
-        form = robot_form(answer.data, full=choices.full)
+        form = robot_form(_only_fields(answer.data, choices.fields), full=choices.full)
         document: dict[str, Any] = {"ok": answer.error is None}
         if answer.error is not None:
             document["error"] = _clean_error(answer.error)
@@ -100,25 +100,15 @@ def instant(instant_ms: int | None) -> str | None:
     return None if instant_ms is None else format_instant(instant_ms)
 
 
-def choose_fields(text: str | None, shape: type[Struct]) -> frozenset[str]:
-    """Return the fields that --fields names; all of them without it."""
-    known = shape.__struct_fields__
-    if text is None:
-        return frozenset(known)
-    chosen = frozenset(name.strip() for name in text.split(",") if name.strip())
-    if not chosen or chosen - set(known):
-        raise UserError(
-            f"invalid value for --fields: {', '.join(sorted(chosen - set(known))) or 'no field given'}",
-            fix="use any of: " + ", ".join(known),
-            fields=text,
-        )
-    return chosen
-
-
-def only_fields(item: Struct, chosen: frozenset[str], **instead: Any) -> ChosenFields:
-    """Return the chosen fields of a Struct; `instead` replaces some of their values."""
-    values = {name: getattr(item, name) for name in item.__struct_fields__ if name in chosen}
-    return ChosenFields(type(item), values | instead)
+def _only_fields(data: Any, chosen: str | None) -> Any:
+    """Return the fields of an answer, or of the items of a list, that --fields names; they were checked before."""
+    if chosen is None or not isinstance(data, Struct):
+        return data
+    items = getattr(data, "items", None)
+    if items is None:
+        return ChosenFields.of(data, choose_fields(chosen, type(data)))
+    named = [ChosenFields.of(item, choose_fields(chosen, type(item))) for item in items]
+    return ChosenFields.of(data, data.__struct_fields__, items=named)
 
 
 def plural(count: int, noun: str) -> str:

@@ -18,7 +18,8 @@ from tidelore.app.reading.changes import (
     list_changes,
     read_digest,
 )
-from tidelore.cli.command import Invocation, lockdown_option, lore_command
+from tidelore.cli.command import Invocation, lore_command
+from tidelore.cli.options import after_option, json_option, lockdown_option, max_tokens_option, only_project
 from tidelore.cli.output.render import Output, ago, instant, plural
 from tidelore.cli.output.table import line_columns
 from tidelore.cli.reading.threads import request_lines
@@ -35,12 +36,12 @@ _COLOURS = {"new": "green", "merged": "magenta", "closed": "red", "deleted": "re
     default="1d",
     help="`data.cursor` of an earlier call, or 12h, 7d, 2026-03-01.",
 )
-@click.option("--after", metavar="TOKEN", help="Continue after the page that returned this `data.next`.")
-@click.option("-p", "--project", metavar="PATH", help="Only this project (path or unambiguous ending).")
+@after_option
+@only_project
 @click.option("-n", "--limit", type=click.IntRange(1, 1000), default=50, help="Number of items to show.")
-@click.option("--max-tokens", type=click.IntRange(256), help="With --robot: limit the answer to this number of tokens.")
+@max_tokens_option
 @lockdown_option
-@click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
+@json_option
 def changes_command(invocation: Invocation, /, **wanted: Any) -> Output:
     """List what changed in the local copy, newest change first.
 
@@ -48,7 +49,6 @@ def changes_command(invocation: Invocation, /, **wanted: Any) -> Output:
     the `cursor` of an earlier call, every change that was stored after that call, each exactly once: read the pages to
     the end (`next`), then pass `cursor` at the next visit.
     """
-    invocation.choices.robot |= wanted.pop("as_json")
     robot, budget = invocation.choices.robot, wanted.pop("max_tokens")
     page = list_changes(invocation.app(), ChangeQuestion(**wanted, max_tokens=budget if robot else None))
     return Output(page, () if robot else list(_change_lines(page)))
@@ -56,16 +56,15 @@ def changes_command(invocation: Invocation, /, **wanted: Any) -> Output:
 
 @lore_command("digest", example="lore digest --since yesterday", answer=Digest)
 @click.option("--since", metavar="WHEN", default="yesterday", help="Begin at: 12h, 7d, today, yesterday or 2026-03-01.")
-@click.option("-p", "--project", metavar="PATH", help="Only this project (path or unambiguous ending).")
+@only_project
 @click.option("-n", "--limit", type=click.IntRange(1, 1000), default=50, help="Number of items to show.")
 @lockdown_option
-@click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
-def digest_command(invocation: Invocation, /, since: str, *, project: str | None, limit: int, as_json: bool) -> Output:
+@json_option
+def digest_command(invocation: Invocation, /, since: str, *, project: str | None, limit: int) -> Output:
     """Summarise what is new, and what waits for you.
 
     Days begin at midnight UTC. What waits for you needs your login (see `lore threads`).
     """
-    invocation.choices.robot |= as_json
     found = read_digest(invocation.app(), since, project, limit)
     return Output(found, () if invocation.choices.robot else list(digest_lines(found)))
 

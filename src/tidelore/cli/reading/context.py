@@ -12,7 +12,8 @@ import click
 
 from tidelore.app.reading.context import DEFAULT_TOKENS, Context, ContextQuestion, read_context
 from tidelore.app.reading.threads import ListedThread
-from tidelore.cli.command import Invocation, freshness_options, lockdown_option, lore_command, refresh_first
+from tidelore.cli.command import Invocation, lore_command
+from tidelore.cli.options import freshness_options, json_option, lockdown_option, project_option, refresh_first
 from tidelore.cli.output.conversations import Prose
 from tidelore.cli.output.render import Output, ago, prose_block
 from tidelore.cli.output.table import page_columns
@@ -23,25 +24,21 @@ _STEP = "  "
 
 @lore_command("context", example="lore context 'group/project!12' --max-tokens 1500", answer=Context)
 @click.argument("reference", metavar="REF")
-@click.option("-p", "--project", metavar="PATH", help="Project (path or unambiguous ending).")
+@project_option
 @click.option(
     "--max-tokens", type=click.IntRange(256), default=DEFAULT_TOKENS, help="Limit the answer to this number of tokens."
 )
 @lockdown_option
 @freshness_options
-@click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
-def context_command(
-    invocation: Invocation, /, reference: str, *, project: str | None, max_tokens: int, as_json: bool, **age: Any
-) -> Output:
+@json_option
+def context_command(invocation: Invocation, /, **wanted: Any) -> Output:
     """Show what matters about an item, within a budget.
 
     The answer has the item, notes that decide something, unresolved threads, linked items, changed files and events.
     What does not fit is counted, with the command that shows it.
     """
-    invocation.choices.robot |= as_json
-    refresh_first(invocation, age, reference, project)
-    question = ContextQuestion(reference=reference, project=project, max_tokens=max_tokens)
-    found = read_context(invocation.app(), question)
+    refresh_first(invocation, wanted, wanted["reference"], wanted["project"])
+    found = read_context(invocation.app(), ContextQuestion(**wanted))
     if invocation.choices.robot:
         return Output(found)
     lines = list(context_lines(found, page_columns(), prose_block(invocation.choices)))

@@ -11,10 +11,11 @@ import click
 import msgspec
 
 from tidelore.app.reading.coverage import Coverage, CoveredChildren, CoveredList, read_coverage
-from tidelore.app.reading.opening import OpenedItem, find_page
 from tidelore.app.reading.payloads import ItemPayloads, find_payloads
+from tidelore.app.reading.referring import OpenedItem, find_page
 from tidelore.app.reports import CHILD_NAMES
 from tidelore.cli.command import Invocation, lore_command
+from tidelore.cli.options import json_option, only_project, project_option
 from tidelore.cli.output.render import Output, open_page, plural, when
 from tidelore.cli.output.table import Column, on_terminal, table
 from tidelore.core.clock import describe_age, format_instant
@@ -22,7 +23,7 @@ from tidelore.core.clock import describe_age, format_instant
 
 @lore_command("open", example="lore open 'group/project!12'", answer=OpenedItem)
 @click.argument("reference", metavar="REF")
-@click.option("-p", "--project", metavar="PATH", help="Project (path or unambiguous ending).")
+@project_option
 @click.option("--print", "only_print", is_flag=True, help="Print the address instead of opening it.")
 def open_command(invocation: Invocation, /, reference: str, *, project: str | None, only_print: bool) -> Output:
     """Open an item in the browser.
@@ -37,7 +38,7 @@ def open_command(invocation: Invocation, /, reference: str, *, project: str | No
 
 @lore_command("payload", example="lore payload 'group/project!12'", answer=ItemPayloads)
 @click.argument("reference", metavar="REF")
-@click.option("-p", "--project", metavar="PATH", help="Project (path or unambiguous ending).")
+@project_option
 @click.option("--discussions", is_flag=True, help="Also print its discussions and comments, one a line.")
 def payload_command(invocation: Invocation, /, reference: str, *, project: str | None, discussions: bool) -> Output:
     """Print raw JSON of an item.
@@ -50,16 +51,15 @@ def payload_command(invocation: Invocation, /, reference: str, *, project: str |
 
 
 @lore_command("coverage", example="lore coverage -p group/project", answer=Coverage)
-@click.option("-p", "--project", metavar="PATH", help="Only this project (path or unambiguous ending).")
-@click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
-def coverage_command(invocation: Invocation, /, project: str | None, *, as_json: bool) -> Output:
+@only_project
+@json_option
+def coverage_command(invocation: Invocation, /, project: str | None) -> Output:
     """Show how complete the copy is.
 
     For each project: the lists with the number of stored items, and for what belongs to them (discussions, events,
     files and the like) how many issues and merge requests are current, outdated, never read, failing or unavailable.
     A list that is complete "since" a day leaves out what was last updated before (`mirror_since`).
     """
-    invocation.choices.robot |= as_json
     found = read_coverage(invocation.app(), project)
     return Output(found, () if invocation.choices.robot else list(_lines(found)))
 

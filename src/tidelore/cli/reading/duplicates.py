@@ -12,6 +12,7 @@ import click
 
 from tidelore.app.reading.duplicates import DuplicateQuestion, Duplicates, find_duplicates
 from tidelore.cli.command import Invocation, lore_command
+from tidelore.cli.options import json_option, only_project
 from tidelore.cli.output.render import Output, plural
 from tidelore.cli.output.table import line_columns
 from tidelore.core.text import one_line, shorten
@@ -21,19 +22,18 @@ _STEP = "  "
 
 @lore_command("duplicates", example="lore duplicates -p group/project", answer=Duplicates)
 @click.argument("reference", metavar="[REF]", required=False)
-@click.option("-p", "--project", metavar="PATH", help="Only this project (path or unambiguous ending).")
+@only_project
 @click.option(
     "--similarity", type=click.FloatRange(0.1, 1.0), default=0.4, help="Least similarity of a pair, from 0.1 to 1."
 )
 @click.option("-n", "--limit", type=click.IntRange(1, 1000), default=20, help="Number of groups to show.")
-@click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
+@json_option
 def duplicates_command(invocation: Invocation, /, **wanted: Any) -> Output:
     """Find open issues that may describe the same thing.
 
     Compares titles and descriptions by their rare words. REF compares one issue with the others. Each pair is shown
     with its evidence; nothing is closed.
     """
-    invocation.choices.robot |= wanted.pop("as_json")
     found = find_duplicates(invocation.app(), DuplicateQuestion(**wanted))
     return Output(found, () if invocation.choices.robot else list(_lines(found, line_columns())))
 

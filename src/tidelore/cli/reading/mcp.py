@@ -9,7 +9,8 @@ import click
 from msgspec import Struct
 
 from tidelore.app.answers import means
-from tidelore.cli.command import Invocation, lockdown_option, lore_command
+from tidelore.cli.command import Invocation, lore_command
+from tidelore.cli.options import lockdown_option
 from tidelore.cli.output.render import Output
 from tidelore.core.errors import UserError
 from tidelore.core.extras import require

@@ -11,8 +11,19 @@ from typing import Any
 import click
 
 from tidelore.app.reading.threads import ListedThread, RequestedReview, ThreadPage, ThreadQuestion, list_threads
-from tidelore.cli.command import Invocation, freshness_options, lockdown_option, lore_command, refresh_first
-from tidelore.cli.output.render import Output, ago, choose_fields, only_fields, open_page, plural, when
+from tidelore.cli.command import Invocation, lore_command
+from tidelore.cli.options import (
+    after_option,
+    freshness_options,
+    item_fields,
+    json_option,
+    lockdown_option,
+    max_tokens_option,
+    only_project,
+    open_first,
+    refresh_first,
+)
+from tidelore.cli.output.render import Output, ago, open_page, plural, when
 from tidelore.cli.output.table import line_columns, on_terminal, table
 from tidelore.core.text import one_line, shorten, without_markdown
 
@@ -34,7 +45,7 @@ _WAITS = {
     type=click.Choice(["me", "others"]),
     help="Only threads that wait for your answer, or for the answer of others.",
 )
-@click.option("-p", "--project", metavar="PATH", help="Only this project (path or unambiguous ending).")
+@only_project
 @click.option(
     "--state",
     type=click.Choice(["opened", "closed", "merged", "locked", "all"]),
@@ -43,13 +54,13 @@ _WAITS = {
 @click.option(
     "-n", "--limit", type=click.IntRange(1, 1000), help="Number of threads to show: 20, or 10 with --waiting-on me."
 )
-@click.option("--after", metavar="TOKEN", help="Continue after the page that returned this `data.next`.")
-@click.option("--max-tokens", type=click.IntRange(256), help="With --robot: limit the answer to this number of tokens.")
+@after_option
+@max_tokens_option
 @lockdown_option
 @freshness_options
-@click.option("--fields", metavar="A,B", help="Only these fields of the items in JSON.")
-@click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
-@click.option("--open", "in_browser", is_flag=True, help="Open the first item in the browser.")
+@item_fields
+@json_option
+@open_first
 def threads_command(invocation: Invocation, /, **wanted: Any) -> Output:
     """List review threads and discussions, newest note first.
 
@@ -60,17 +71,13 @@ def threads_command(invocation: Invocation, /, **wanted: Any) -> Output:
     that wait for your review come before them. Your login is `login` of
     the host in the configuration, or what the host reported to `lore doctor`.
     """
-    invocation.choices.robot |= wanted.pop("as_json")
     robot, in_browser = invocation.choices.robot, wanted.pop("in_browser")
-    chosen = choose_fields(wanted.pop("fields"), ListedThread)
     budget = wanted.pop("max_tokens")
     refresh_first(invocation, wanted, wanted["reference"], wanted["project"])
     page = list_threads(invocation.app(), ThreadQuestion(**wanted, max_tokens=budget if robot else None))
     if in_browser:
         open_page(page.items[0].url if page.items else None)
-    items = [only_fields(item, chosen) for item in page.items]
-    data = only_fields(page, frozenset(page.__struct_fields__), items=items)
-    return Output(data, () if robot else thread_lines(page), paged=True)
+    return Output(page, () if robot else thread_lines(page), paged=True)
 
 
 def thread_lines(page: ThreadPage) -> list[str]:

@@ -6,11 +6,13 @@ Reads the git checkout and the local database only.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import click
 
 from tidelore.app.reading.why import Why, WhyQuestion, explain_line
 from tidelore.cli.command import Invocation, lore_command
+from tidelore.cli.options import json_option, project_option
 from tidelore.cli.output.render import Output, ago
 from tidelore.cli.output.table import page_columns
 from tidelore.core.text import block, one_line
@@ -20,19 +22,16 @@ _STEP = "  "
 
 @lore_command("why", example="lore why src/login.py:45", answer=Why)
 @click.argument("place", metavar="FILE[:LINE]")
-@click.option("-p", "--project", metavar="PATH", help="Project (path or unambiguous ending).")
+@project_option
 @click.option("--max-tokens", type=click.IntRange(256), default=2000, help="Limit the answer to this number of tokens.")
-@click.option("--json", "as_json", is_flag=True, help="Same as --robot.")
-def why_command(
-    invocation: Invocation, /, place: str, *, project: str | None, max_tokens: int, as_json: bool
-) -> Output:
+@json_option
+def why_command(invocation: Invocation, /, **wanted: Any) -> Output:
     """Show the discussion behind a line of code.
 
     FILE is a file of your git checkout. With LINE, `git blame` finds the commit of that line; without, the newest
     commit of the file that belongs to a stored merge request counts. The remotes of the checkout name the project.
     """
-    invocation.choices.robot |= as_json
-    found = explain_line(invocation.app(), WhyQuestion(place=place, project=project, max_tokens=max_tokens))
+    found = explain_line(invocation.app(), WhyQuestion(**wanted))
     return Output(found, () if invocation.choices.robot else list(_lines(found, page_columns())))
 
 

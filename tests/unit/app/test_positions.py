@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidelore.service.panels import MINUTE_MS, MINUTES, by_minute
+from tidelore.app.positions import MINUTE_MS, MINUTES, by_minute
 
 NOW = 1_000 * MINUTE_MS + 30_000
 
