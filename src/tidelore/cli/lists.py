@@ -37,7 +37,7 @@ from tidelore.cli.output.render import Output, choose_fields, only_fields, open_
 from tidelore.cli.output.table import Column, on_terminal, table_of
 from tidelore.core.clock import SystemClock
 from tidelore.core.references import parse_since
-from tidelore.core.text import one_line
+from tidelore.core.text import one_line, shorten
 
 _DISCUSSION_COUNTS = ("discussions", "unresolved")
 
@@ -86,6 +86,11 @@ def _output(
     return Output({"items": items, "total": found.total, "next": found.next}, lines)
 
 
+def _handle(author: str) -> str:
+    """Return a handle; on a terminal its beginning, which leaves room for the text of the post."""
+    return shorten(f"@{author}", _LONGEST_HANDLE) if on_terminal() else f"@{author}"
+
+
 def _post_lines(found: PostPage) -> list[str]:
     if not found.items:
         return ["Posts: no matches"]
@@ -94,12 +99,13 @@ def _post_lines(found: PostPage) -> list[str]:
         found.items,
         Column("LISTED", lambda post: when(post.listed_at)),
         Column("KIND", lambda post: post.kind),
-        Column("AUTHOR", lambda post: f"@{post.author}", colour="cyan"),
+        Column("AUTHOR", lambda post: _handle(post.author), colour="cyan"),
         Column("TEXT", lambda post: post.text or "\n".join(post.alt_text), shrinks=True),
         Column("URI", lambda post: post.uri, optional=True),
     )
 
 
+_LONGEST_HANDLE = 24
 _DRAFT_MARK = re.compile(r"^(\[draft\]|\(draft\)|draft:|wip:|\[wip\])\s*", re.IGNORECASE)
 
 
@@ -221,7 +227,7 @@ def _lines(found: IssueList | MergeRequestList | TopicList) -> list[str]:
         Column("NUMBER", lambda one: one.reference.removeprefix(one.project), colour="cyan"),
         Column("TITLE", _title, shrinks=True),
         Column("STATE", lambda one: one.state, state=True),
-        Column("AUTHOR", lambda one: f"@{one.author}" if one.author else "-"),
+        Column("AUTHOR", lambda one: f"@{one.author}" if one.author else "-", optional=True),
         Column(middle, _middle, shrinks=True, optional=True),
         Column("UPDATED", lambda one: when(one.updated_at)),
     ]

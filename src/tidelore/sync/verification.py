@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from tidelore.core.config import sync_settings
 from tidelore.core.errors import RemoteError
 from tidelore.core.model import ListedRecord, TopicRecord
-from tidelore.core.progress import OnProgress, Progress, silent
+from tidelore.core.progress import OnProgress, Progress, page_count, silent
 from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.ports import Parent
 from tidelore.engine.scrub import Scrub
@@ -132,7 +132,7 @@ def _open(
 
 def _teller(project: str, resource: str, on_progress: OnProgress) -> Callable[[Tally], None]:
     def tell(tally: Tally) -> None:
-        on_progress(Progress(project, f"{resource} verified", tally.fetched, None, f"{tally.pages:,} pages"))
+        on_progress(Progress(project, f"{resource} verified", tally.fetched, None, page_count(tally.pages)))
 
     return tell
 
