@@ -195,10 +195,10 @@ def _account_table(accounts: list[Account]) -> list[str]:
         accounts,
         Column("ACCOUNT", lambda one: one.handle, colour="cyan"),
         Column("STATE", lambda one: one.state, state=True),
-        Column("MODE", lambda one: one.mode),
+        Column("MODE", lambda one: one.mode, optional=True),
         Column("POSTS", lambda one: f"{one.posts_fetched_count:,}", right=True),
         Column("LAST POST", lambda one: when(one.last_post_at)),
-        Column("NEXT POLL", lambda one: _due(one, now)),
+        Column("NEXT POLL", lambda one: _due(one, now), optional=True),
         Column("REASON", lambda one: one.reason or one.last_error or "", shrinks=True),
     )
 

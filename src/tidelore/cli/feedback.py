@@ -69,10 +69,10 @@ def show_command(invocation: Invocation, repo: str | None, pr: str) -> Output:
 def _table(items: list[PendingPull]) -> list[str]:
     return table_of(
         items,
-        Column("PULL REQUEST", lambda one: one.reference, colour="cyan"),
+        Column("PULL REQUEST", lambda one: one.reference, colour="cyan", path=True),
         Column("STATUS", lambda one: f"{one.status}{' (paused)' if one.paused else ''}", state=True),
         Column("PENDING", lambda one: f"{one.pending:,}", right=True),
-        Column("IN PROGRESS", lambda one: f"{one.in_flight:,}", right=True),
+        Column("IN PROGRESS", lambda one: f"{one.in_flight:,}", right=True, optional=True),
         Column("TITLE", lambda one: one.title or "-", shrinks=True),
     )
 

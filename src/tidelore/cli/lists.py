@@ -34,7 +34,7 @@ from tidelore.cli import options
 from tidelore.cli.command import Invocation, lore_command, lore_group
 from tidelore.cli.output.render import Output, open_page, when
 from tidelore.cli.output.table import Column, on_terminal, table_of
-from tidelore.core.text import one_line
+from tidelore.core.text import one_line, shorten
 
 _DISCUSSION_COUNTS = ("discussions", "unresolved")
 
@@ -80,6 +80,11 @@ def _list(
     return Output(found, lines(found))
 
 
+def _handle(author: str) -> str:
+    """Return a handle; on a terminal its beginning, which leaves room for the text of the post."""
+    return shorten(f"@{author}", _LONGEST_HANDLE) if on_terminal() else f"@{author}"
+
+
 def _post_lines(found: PostPage) -> list[str]:
     if not found.items:
         return ["Posts: no matches"]
@@ -88,12 +93,13 @@ def _post_lines(found: PostPage) -> list[str]:
         found.items,
         Column("LISTED", lambda post: when(post.listed_at)),
         Column("KIND", lambda post: post.kind),
-        Column("AUTHOR", lambda post: f"@{post.author}", colour="cyan"),
+        Column("AUTHOR", lambda post: _handle(post.author), colour="cyan"),
         Column("TEXT", lambda post: post.text or "\n".join(post.alt_text), shrinks=True),
         Column("URI", lambda post: post.uri, optional=True),
     )
 
 
+_LONGEST_HANDLE = 24
 _DRAFT_MARK = re.compile(r"^(\[draft\]|\(draft\)|draft:|wip:|\[wip\])\s*", re.IGNORECASE)
 
 
@@ -156,7 +162,7 @@ def _lines(found: IssueList | MergeRequestList | TopicList) -> list[str]:
         Column("NUMBER", lambda one: one.reference.removeprefix(one.project), colour="cyan"),
         Column("TITLE", _title, shrinks=True),
         Column("STATE", lambda one: one.state, state=True),
-        Column("AUTHOR", lambda one: f"@{one.author}" if one.author else "-"),
+        Column("AUTHOR", lambda one: f"@{one.author}" if one.author else "-", optional=True),
         Column(middle, _middle, shrinks=True, optional=True),
         Column("UPDATED", lambda one: when(one.updated_at)),
     ]

@@ -13,7 +13,7 @@ from tidelore.app.feedback_tracking import BLOCKED, Event, Reply
 from tidelore.console.screen import ListScreen
 from tidelore.console.style import age, clean_text, fields, short_names, state_label, timestamp
 from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
-from tidelore.core.text import harmless
+from tidelore.core.text import harmless, without_markdown
 
 PULLS = (
     TableColumn("PULL REQUEST", yields="beginning"),
@@ -175,7 +175,7 @@ def _event_line(event: Event, now_ms: int) -> TableRow:
         Cell(clean_text(event.author, 30)),
         Cell(age(event.updated_at, now_ms), "", now_ms - event.updated_at),
         Cell(f"{event.attempts:,}", "bad" if event.attempts else "dim", event.attempts),
-        Cell(clean_text(event.body, 120)),
+        Cell(without_markdown(clean_text(event.body, 120))[0]),
     )
     return TableRow(str(event.id), cells, event)
 
@@ -189,7 +189,7 @@ def _answer_line(row: Reply, now_ms: int) -> TableRow:
         Cell(row.source.replace("_", " ")),
         Cell(age(row.created_at, now_ms), "", now_ms - row.created_at),
         Cell(f"{row.attempts:,}", "" if row.attempts else "dim", row.attempts),
-        Cell(clean_text(row.body, 120)),
+        Cell(without_markdown(clean_text(row.body, 120))[0]),
     )
     return TableRow(str(row.id), cells, row)
 

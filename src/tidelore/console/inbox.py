@@ -23,11 +23,11 @@ from tidelore.app.console import READING_LISTS, ConsoleViews, ReadingList, Readi
 from tidelore.console.backend import Backend
 from tidelore.console.replying import ReplyingScreen
 from tidelore.console.screen import filter_line
-from tidelore.console.search import thread_text
+from tidelore.console.search import prose, thread_text
 from tidelore.console.style import age, clean_text, short_names
 from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
 from tidelore.core.errors import TideloreError
-from tidelore.core.text import harmless, without_markdown
+from tidelore.core.text import without_markdown
 
 COLUMNS = (
     TableColumn("THREAD", yields="beginning"),
@@ -128,7 +128,7 @@ class InboxScreen(ReplyingScreen):
         self._outdated = False
         if self._previewed is None or self._previewed[0].key != line.record.key:
             self.query_one("#behind", VerticalScroll).scroll_home(animate=False)
-            self.query_one("#detail", Static).update(_opening(line.record))
+            self.query_one("#detail", Static).update(_opening(line.record, 0))
         self._previewed = wanted
         self.run_in_background(partial(self._read, *wanted), "thread")
 
@@ -136,13 +136,13 @@ class InboxScreen(ReplyingScreen):
         await self.backend.app.clock.sleep(PAUSE_SECONDS)
 
         def read(views: ConsoleViews) -> Text:
-            whole = _opening(row)
+            whole = _opening(row, columns)
             return whole.append_text(thread_text(views.read_thread(row), columns, titled=False))
 
         try:
             text = await self.backend.search_reader.ask(read)
         except TideloreError as error:
-            text = _opening(row).append(f"\n{error.message}\n{error.fix or ''}")
+            text = _opening(row, columns).append(f"\n{error.message}\n{error.fix or ''}")
         if self._previewed == (row, columns):
             self.query_one("#detail", Static).update(text)
 
@@ -216,15 +216,15 @@ class InboxScreen(ReplyingScreen):
         self.query_one("#strip", Static).update("".join(parts))
 
 
-def _opening(row: ReadingRow) -> Text:
-    """Return the title of a row and, of a thread, its place and its last note."""
+def _opening(row: ReadingRow, columns: int) -> Text:
+    """Return the title of a row and, of a thread, its place and its last note, formatted for `columns`."""
     text = Text()
-    text.append(f"{row.reference}\n", "bold")
+    text.append(f"{f'@{row.by}' if row.reference.startswith('at://') else row.reference}\n", "bold")
     text.append(f"{clean_text(row.title)}\n\n")
     if row.text is not None:
         state = "not known whether resolved" if row.state == "unknown" else row.state
         text.append(f"{clean_text(row.place)}  {state}\n" if row.place else f"{state}\n", "italic")
-        text.append(f"{harmless(row.text).strip()}\n")
+        text.append_text(prose(row.text, columns))
         text.append(f"{'─' * 20}\n", "dim")
     return text
 
@@ -233,7 +233,7 @@ def _line(row: ReadingRow, name: str, now_ms: int, one_of_several: bool) -> Tabl
     # The title alone would not tell several threads of an item apart.
     told = row.text if one_of_several and row.text is not None else row.title
     cells = (
-        Cell(clean_text(name or f"@{row.by}", 48), "strong"),
+        Cell(clean_text(name or f"@{row.by}", 48 if name else 24), "strong"),
         Cell(age(row.at, now_ms), "", now_ms - row.at),
         Cell(without_markdown(clean_text(told, 300))[0]),
     )

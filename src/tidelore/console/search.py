@@ -39,7 +39,7 @@ from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
 from tidelore.core.errors import TideloreError
 from tidelore.core.markdown import markdown_block
 from tidelore.core.references import sign_of
-from tidelore.core.text import harmless
+from tidelore.core.text import harmless, width, without_markdown
 
 _STEP = "    "
 
@@ -59,13 +59,14 @@ def result_text(found: FoundThread) -> Text:
     text = Text()
     text.append(f"{found.reference}\n", "bold")
     text.append(f"{clean_text(found.title)}\n\n")
+    snippet, highlights = without_markdown(found.snippet, found.highlights)
     seen = 0
     # Clean each piece separately: removed characters would shift the positions of the matches.
-    for begin, end in found.highlights:
-        text.append(harmless(found.snippet[seen:begin]))
-        text.append(harmless(found.snippet[begin:end]), "bold reverse")
+    for begin, end in highlights:
+        text.append(harmless(snippet[seen:begin]))
+        text.append(harmless(snippet[begin:end]), "bold reverse")
         seen = end
-    text.append(harmless(found.snippet[seen:]))
+    text.append(harmless(snippet[seen:]))
     more = f" and {found.further:,} more place{'s' if found.further > 1 else ''}" if found.further else ""
     text.append(f"\n\nin {_kind(found.found_in)}{more}\n", "dim")
     return text
@@ -92,7 +93,7 @@ def _item(item: ShownIssue | ShownMergeRequest, columns: int, titled: bool) -> T
         facts.append(("Files", f"{len(item.files):,} changed" if item.files else None))
     text.append_text(fields(facts, columns))
     text.append("\n")
-    text.append_text(_prose(item.description or "(no description)", columns))
+    text.append_text(prose(item.description or "(no description)", columns))
     text.append(f"\n{item.discussions_total:,} discussions\n", "bold")
     if not item.discussions_read:
         text.append("not fetched yet\n", "dim")
@@ -102,7 +103,7 @@ def _item(item: ShownIssue | ShownMergeRequest, columns: int, titled: bool) -> T
     return text
 
 
-def _prose(text: str, columns: int, indent: str = "") -> Text:
+def prose(text: str, columns: int, indent: str = "") -> Text:
     """Return Markdown as lines of at most `columns`; without a width, as it is written."""
     if not columns:
         return Text("".join(f"{indent}{line}\n" for line in harmless(text).strip().split("\n")))
@@ -115,7 +116,7 @@ def _discussion(discussion: ShownDiscussion, columns: int) -> Text:
         text.append("\n" if at else "")
         head = _note(note, _STEP if at else "", resolved=bool(discussion.resolved) and not at)
         text.append_text(head).append("\n")
-        text.append_text(_prose(note.body, columns, _STEP if at else ""))
+        text.append_text(prose(note.body, columns, _STEP if at else ""))
     return text
 
 
@@ -147,13 +148,13 @@ def _topic(topic: ShownTopic, columns: int, titled: bool) -> Text:  # noqa: FBT0
     ]
     text.append_text(fields(facts, columns))
     text.append("\n")
-    text.append_text(_prose(topic.body or "(no text)", columns))
+    text.append_text(prose(topic.body or "(no text)", columns))
     text.append(f"\n{topic.comments:,} comments\n", "bold")
     for comment in topic.thread:
         step = _STEP if comment.in_reply_to is not None else ""
         text.append(f"\n{step}{_person(comment.author)}", "bold")
         text.append(f"  {timestamp(comment.created_at)[:16]}{'  answer' if comment.answer else ''}\n", "dim")
-        text.append_text(_prose("(deleted)" if comment.deleted_at is not None else comment.body, columns, step))
+        text.append_text(prose("(deleted)" if comment.deleted_at is not None else comment.body, columns, step))
     return text
 
 
@@ -373,8 +374,12 @@ class SearchScreen(ReplyingScreen):
         short = short_names([result.reference for result in found.items])
         table.set_lines([_line(result, short[result.reference], self.backend.now_ms) for result in found.items])
         how = "by keyword and meaning" if found.mode == "hybrid" else "by keyword"
-        notice = f" · {found.notice}" if found.notice and found.items else ""
-        table.border_title = f"{found.total:,} found {how}{notice}".replace("[", "\\[")
+        title = f"{found.total:,} found {how}"
+        if found.notice and found.items:
+            # What is the matter, and how to mend it where there is room for that.
+            fits = width(f"{title} · {found.notice}") <= table.size.width - 4
+            title += f" · {found.notice if fits else found.notice.partition(':')[0]}"
+        table.border_title = title.replace("[", "\\[")
         self.update_detail()
 
     async def _preview(self, found: FoundThread) -> None:

@@ -101,10 +101,14 @@ class CredentialsMissing(UserError):
 
 
 class NotFound(UserError):
-    """The item is not in the local copy or in the configuration."""
+    """The item is not in the local copy or in the configuration; `is_everything`: there is no local copy yet."""
 
     code = "NOT_FOUND"
     exit_code = 6
+
+    def __init__(self, message: str, *, fix: str | None = None, is_everything: bool = False, **details: object) -> None:
+        super().__init__(message, fix=fix, **details)
+        self.is_everything = is_everything
 
 
 class RemoteError(TideloreError):

@@ -65,6 +65,11 @@ class Progress(Struct, frozen=True):
 OnProgress = Callable[[Progress], None]
 
 
+def page_count(pages: int) -> str:
+    """Return a number of pages in words."""
+    return f"{pages:,} page{'' if pages == 1 else 's'}"
+
+
 def silent(_progress: Progress) -> None:
     """Ignore progress."""
 

@@ -21,7 +21,7 @@ from tidelore.core.concurrency import gather
 from tidelore.core.config import Config
 from tidelore.core.errors import BudgetSpent, CredentialsRejected, QueryLimited, RateLimited, RemoteError
 from tidelore.core.model import ChildRecord, StatusRecord
-from tidelore.core.progress import OnProgress, Progress, silent
+from tidelore.core.progress import OnProgress, Progress, page_count, silent
 from tidelore.engine.child_sync import ChildSync, ChildTally
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.ports import Pages, Parent
@@ -366,7 +366,7 @@ class ProjectChildren:
             self._counters.quarantined += tally.quarantined - told
             told = tally.quarantined
             done = tally.fetched + tally.failed
-            on_progress(Progress(self._project.path, stage, done, total, f"{tally.pages:,} pages"))
+            on_progress(Progress(self._project.path, stage, done, total, page_count(tally.pages)))
 
         return ChildSync(
             self.writer,
@@ -488,7 +488,7 @@ class StatusStage:
         tally.fetched += len(issues)
         tally.settled += len(issues)
         project.child.seen["statuses"] += sum(status is not None for status in (statuses or {}).values())
-        note = f"{tally.pages:,} pages"
+        note = page_count(tally.pages)
         self._on_progress(Progress(project.home.path, "issues status", tally.fetched, project.child.due, note))
 
     def _do_without(self, project: _StatusProject) -> None:

@@ -22,7 +22,7 @@ from tidelore.core.clock import Clock
 from tidelore.core.config import feedback_settings
 from tidelore.core.errors import AccessRefused, FeatureDisabled, RemoteError, RemoteNotFound
 from tidelore.core.model import Item, ListedRecord, MergeRequestRecord, PullIssueRecord, Scope
-from tidelore.core.progress import OnProgress, Progress
+from tidelore.core.progress import OnProgress, Progress, page_count
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import move_horizon
 from tidelore.engine.intake import Intake, Tally
@@ -325,7 +325,7 @@ class ListReading(Struct):
         count(self.session.counters, self.target.resource, self.counted, tally)
         self.counted = replace(tally)
         found = tally.created + tally.changed
-        note = f"{found:,} new or changed, {tally.pages:,} pages"
+        note = f"{found:,} new or changed, {page_count(tally.pages)}"
         self.on_progress(Progress(self.report.project, self.target.resource, found, None, note))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from tidelore.core.errors import RemoteError
-from tidelore.core.progress import OnProgress, Progress, silent
+from tidelore.core.progress import OnProgress, Progress, page_count, silent
 from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.ports import Parent
 from tidelore.engine.scrub import Scrub
@@ -113,7 +113,7 @@ def _open(
 
     def tell(tally: Tally) -> None:
         stage = f"{target.resource} verified"
-        on_progress(Progress(project.path, stage, tally.fetched, None, f"{tally.pages:,} pages"))
+        on_progress(Progress(project.path, stage, tally.fetched, None, page_count(tally.pages)))
 
     intake = Intake(writer_for(session, target, project), session.shop.clock.now_ms, session.shop.seam, tell)
     report.tally = intake.tally

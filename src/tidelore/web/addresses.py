@@ -49,6 +49,8 @@ def section_of(path: str) -> str:
             return f"/{part}"
         case ["post"]:
             return "/posts"
+        case ["coverage"]:
+            return "/status"
         case [first, *_]:
             return f"/{first}"
     return "/"
@@ -64,6 +66,11 @@ def changed_query(pairs: Query, changes: Mapping[str, Any]) -> list[tuple[str, s
     """Return a query in which each changed name has the new value, or is gone for None; its page starts anew."""
     kept = [(name, value) for name, value in pairs if name not in changes and name != "after"]
     return [*kept, *((name, str(value)) for name, value in changes.items() if value is not None)]
+
+
+def host(address: str) -> str:
+    """Return the host that an address of another host names."""
+    return urlsplit(address).hostname or address
 
 
 def external(address: str | None) -> str | None:

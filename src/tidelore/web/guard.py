@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl, urlsplit
 from msgspec import Struct
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tidelore.core.errors import UserError
@@ -45,6 +45,16 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
+
+
+_OPEN = "Open the address that lore serve printed."
+# Without the style sheet, which is refused like everything else.
+_REFUSAL = (
+    '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Refused – Tidelore</title>'
+    '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    '<meta name="color-scheme" content="light dark"></head>'
+    "<body><main><h1>Refused</h1><p>{}</p></main></body></html>"
+)
 
 
 class Access(Struct, frozen=True):
@@ -107,17 +117,17 @@ class Guard:
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         if len(scope.get("raw_path") or b"") + len(scope.get("query_string", b"")) > LONGEST_ADDRESS:
-            return PlainTextResponse("The address is too long.\n", 414)
+            return _refuse(headers, 414, "The address is too long.")
         host = headers.get("host", "")
         if not self._is_own_host(host):
-            return PlainTextResponse("This server does not answer for that host name.\n", 421)
+            return _refuse(headers, 421, f"This server does not answer for that host name. {_OPEN}")
         origin = headers.get("origin")
         if origin is not None and origin != f"{scope.get('scheme', 'http')}://{host}":
-            return PlainTextResponse("Requests from other sites are refused.\n", 403)
+            return _refuse(headers, 403, "Requests from other sites are refused.")
         # A link from elsewhere may lead here; an image, a script or a form may not.
         is_link = headers.get("sec-fetch-mode") == "navigate" and scope["method"] in _SAFE
         if headers.get("sec-fetch-site", "none") in {"cross-site", "same-site"} and not is_link:
-            return PlainTextResponse("Requests from other sites are refused.\n", 403)
+            return _refuse(headers, 403, "Requests from other sites are refused.")
         return None
 
     def _is_own_host(self, host: str) -> bool:
@@ -148,7 +158,7 @@ class Guard:
             response = RedirectResponse(with_query(path, rest), 303)
             self._set_cookie(response, passed)
             return response
-        return PlainTextResponse("An access token is needed: open the address that `lore serve` printed.\n", 401)
+        return _refuse(headers, 401, f"An access token is needed. {_OPEN}")
 
     def _set_cookie(self, response: Response, session: str) -> None:
         response.set_cookie(
@@ -180,10 +190,19 @@ async def read_form(request: Request, access: Access) -> Mapping[str, str]:
         if len(body) > LONGEST_FORM:
             raise UserError("the form is too long", fix="go back, reload the page and try again")
     form = dict(parse_qsl(body.decode("latin-1"), keep_blank_values=True))
+    # Kept for the page of an error, so that a reader does not lose a text.
+    request.state.written = form.get("body", "")
     given = form.get("csrf", "")
     if not hmac.compare_digest(given.encode(), csrf_token(access, request.state.session).encode()):
         raise UserError("the form has expired", fix="go back, reload the page and try again")
     return form
+
+
+def _refuse(headers: Headers, status: int, reason: str) -> Response:
+    """Return a refusal, readable in a browser and in a terminal; `reason` is a text of ours."""
+    if "text/html" in headers.get("accept", ""):
+        return HTMLResponse(_REFUSAL.format(reason), status)
+    return PlainTextResponse(f"{reason}\n", status)
 
 
 def _cookies(headers: Headers) -> Mapping[str, str]:

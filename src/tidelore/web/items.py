@@ -29,7 +29,7 @@ from tidelore.app.showing import (
 )
 from tidelore.app.status import show_run
 from tidelore.app.wiring import App
-from tidelore.core.errors import NotFound, UserError
+from tidelore.core.errors import NotFound, SurgicalPreflightFailed, TideloreError, UserError
 from tidelore.core.references import KINDS as ITEM_KINDS
 from tidelore.core.references import Kind
 from tidelore.web.addresses import (
@@ -281,11 +281,21 @@ async def refresh(app: App, request: Request) -> Response:
     from starlette.concurrency import run_in_threadpool
 
     asked = show_request(request)
-    address = item_address(asked.kind, request.path_params["project"], request.path_params["iid"])
-    query = [("at", request.query_params.get("at", ""))]
     # In a thread with an event loop, because storing would block the loop that serves the pages.
-    answer = await run_in_threadpool(_refreshed, app, asked.kind, asked.reference, asked.project)
-    return RedirectResponse(with_query(address, [*query, ("run", str(answer.run_id or ""))]), 303)
+    try:
+        answer = await run_in_threadpool(_refreshed, app, asked.kind, asked.reference, asked.project)
+    except TideloreError as error:
+        if error.retryable or isinstance(error, SurgicalPreflightFailed):
+            # Its own remedy names commands; here the button is the command.
+            error.fix = "the copy is unchanged; try again later, or check the host with `lore doctor`"
+        raise
+    return RedirectResponse(page_of(request, ("run", str(answer.run_id or ""))), 303)
+
+
+def page_of(request: Request, *more: tuple[str, str]) -> str:
+    """Return the address of the item that a form was sent from."""
+    address = item_address(kind_of(request), request.path_params["project"], request.path_params["iid"])
+    return with_query(address, [("at", request.query_params.get("at", "")), *more])
 
 
 def _refreshed(app: App, kind: Kind, reference: str, project: str | None) -> Any:

@@ -88,6 +88,10 @@ LISTS: dict[str, ListedKind] = {
 }
 
 
+_KINDS = {"issues": "issue", "mrs": "mr", "topics": "topic", "posts": "post"}
+_NOUNS = _KINDS | {"mrs": "merge request"}
+
+
 def list_page(site: Site, app: App, request: Request) -> Page:
     """Show one page of a list."""
     name = request.path_params["name"]
@@ -104,8 +108,10 @@ def list_page(site: Site, app: App, request: Request) -> Page:
         data=found,
         part="_rows.html" if kind.template == "items.html" else "_posts.html",
         context={
-            "kind": {"issues": "issue", "mrs": "mr", "topics": "topic", "posts": "post"}[name],
+            "kind": _KINDS[name],
             "listed": kind,
+            "noun": _NOUNS[name],
+            "filtered": any(value for field, value in query if field not in {"sort", "order", "limit"}),
             "values": {field: request.query_params.get(field, "") for field in kind.fields},
             "labels": request.query_params.getlist("label"),
             "states": _chips(request.url.path, query, kind.state_name, [("", "all"), *_same(kind.states)]),
@@ -259,7 +265,7 @@ def search_results(_site: Site, app: App, request: Request) -> Page:
                 "since": _chips("/search", query, "since", _WITHIN),
             },
             "kept": [(name, value) for name, value in query if name not in {"q", "after", "project"} and value],
-            "active": _active("/search", query, ("author", "label", "path", "project")),
+            "active": _active("/search", query, ("author", "label", "path")),
             "project": values.get("project", ""),
             "projects": [project.path for project in projects],
             "next_address": _next(request, found.next),

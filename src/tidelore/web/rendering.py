@@ -129,7 +129,18 @@ def respond_error(site: Site, request: Request, error: Exception) -> Response:
         body = {"code": code, "message": told.message, "details": told.details, "retryable": told.retryable}
         return _json({"ok": False, "error": {**body, "fix": told.fix}, "meta": _meta(None)}, status)
     template = "_error.html" if request.headers.get("hx-request") == "true" else "error.html"
-    html = render(site, request, template, title="Error", error=told, status=status)
+    is_first_run = isinstance(error, NotFound) and error.is_everything
+    html = render(
+        site,
+        request,
+        template,
+        title="Nothing is stored yet" if is_first_run else "Error",
+        error=told,
+        status=status,
+        nothing_stored=is_first_run,
+        written=getattr(request.state, "written", ""),
+        back=getattr(request.state, "back", ""),
+    )
     return HTMLResponse(html, status, headers={"Cache-Control": "no-store", "Vary": "Accept, HX-Request"})
 
 
@@ -178,6 +189,7 @@ def _environment() -> Environment:
         "age": lambda seconds: describe_age(seconds or 0),
         "markdown": render_markdown,
         "external": addresses.external,
+        "host": addresses.host,
         "number": lambda value: f"{value:,}",
         "highlighted": highlighted,
         "linked": linked,
@@ -249,8 +261,10 @@ def passage(text: str, characters: int) -> str:
 
 
 def sentence(text: str | None) -> str:
-    """Return one of our own messages with a capital letter first; a path or a name in quotes stays as it is."""
-    return text[0].upper() + text[1:] if text else ""
+    """Return one of our own messages as a sentence; a path or a name in quotes stays as it is."""
+    if not text:
+        return ""
+    return text[0].upper() + text[1:] + ("" if text.endswith((".", "!", "?", ":", "…")) else ".")
 
 
 def with_code(text: str | None) -> Markup:

@@ -19,8 +19,7 @@ from tidelore.app.pages.items import read_item_page
 from tidelore.app.wiring import App
 from tidelore.app.writing.replying import ChangeState, ReplyTo, WriteAnswer, change_state, reply_to
 from tidelore.core.errors import TideloreError, UserError
-from tidelore.web.addresses import item_address, with_query
-from tidelore.web.items import kind_of, read_topic, show_request
+from tidelore.web.items import kind_of, page_of, read_topic, show_request
 
 Action = Literal["reply", "reply-resolve", "resolve", "unresolve"]
 
@@ -28,10 +27,11 @@ Action = Literal["reply", "reply-resolve", "resolve", "unresolve"]
 async def answer(app: App, request: Request, form: Mapping[str, str]) -> Response:
     """Do what a form asks for, then show the item with the outcome."""
     # In a thread with an event loop, because storing would block the loop that serves the pages.
-    done = await run_in_threadpool(_carry_out, app, request, form)
-    address = item_address(kind_of(request), request.path_params["project"], request.path_params["iid"])
-    wrote = "yes" if done.refreshed else "later"
-    return RedirectResponse(with_query(address, [("at", request.query_params.get("at", "")), ("wrote", wrote)]), 303)
+    try:
+        done = await run_in_threadpool(_carry_out, app, request, form)
+    except TideloreError as error:
+        raise _on_a_page(error) from None
+    return RedirectResponse(page_of(request, ("wrote", "yes" if done.refreshed else "later")), 303)
 
 
 def _carry_out(app: App, request: Request, form: Mapping[str, str]) -> WriteAnswer:
@@ -57,7 +57,7 @@ def _carry_out(app: App, request: Request, form: Mapping[str, str]) -> WriteAnsw
         )
         done, error = asyncio.run(reply_to(app, wanted))
     if error is not None:
-        raise _on_a_page(error)
+        raise error
     return done
 
 

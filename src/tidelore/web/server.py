@@ -35,7 +35,7 @@ from tidelore.web.activity import (
     waiting_page,
 )
 from tidelore.web.guard import WILDCARDS, Access, Guard, make_access, read_form
-from tidelore.web.items import account_page, file_page, go, item_page, post_page, refresh
+from tidelore.web.items import account_page, file_page, go, item_page, page_of, post_page, refresh
 from tidelore.web.lists import list_page, search_results
 from tidelore.web.rendering import STATIC, Page, Site, respond, respond_error
 from tidelore.web.replies import answer
@@ -84,10 +84,12 @@ def build_site(app: App, access: Access, stopping: Callable[[], bool] = lambda: 
         return live_status(site, app, request, stopping)
 
     async def refreshed(request: Request) -> Response:
+        request.state.back = page_of(request)
         await read_form(request, access)
         return await refresh(app, request)
 
     async def answered(request: Request) -> Response:
+        request.state.back = page_of(request)
         return await answer(app, request, await read_form(request, access))
 
     async def redirected(request: Request) -> Response:

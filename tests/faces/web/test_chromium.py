@@ -101,6 +101,7 @@ def test_every_page_fits_its_width_in_both_themes(browser: Browser, site: str, w
         light = browser.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
         assert light == (theme == "light"), name
         if pictures:
+            Path(pictures).mkdir(parents=True, exist_ok=True)
             browser.picture(Path(pictures) / f"{name}-{width}-{theme}.png")
 
 

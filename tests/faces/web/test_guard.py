@@ -45,6 +45,15 @@ def test_a_request_that_another_site_makes_is_refused(client: TestClient, origin
     assert client.post(REFRESH, headers={"origin": origin}).status_code == 403
 
 
+def test_a_refusal_is_a_page_in_a_browser_and_a_line_elsewhere(client: TestClient) -> None:
+    foreign = {"host": "evil.example"}
+    page = client.get("/", headers=foreign | {"accept": "text/html"})
+    assert "width=device-width" in page.text
+    assert "Open the address that lore serve printed." in read(page.text).text
+    line = client.get("/", headers=foreign | {"accept": "*/*"}).text
+    assert line == "This server does not answer for that host name. Open the address that lore serve printed.\n"
+
+
 def test_a_link_of_another_site_may_lead_here_but_nothing_may_be_embedded_there(client: TestClient) -> None:
     def status(site: str, mode: str) -> int:
         return client.get("/", headers={"sec-fetch-site": site, "sec-fetch-mode": mode}).status_code

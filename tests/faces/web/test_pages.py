@@ -122,7 +122,7 @@ def test_a_search_marks_the_match_and_a_live_search_gets_the_results_alone(clien
     assert "<mark>crane</mark>" in part.text
     assert "<html" not in part.text
     assert "HX-Request" in part.headers["vary"]
-    assert "0 threads" in read(client.get("/search?q=zeppelin").text).text
+    assert "0 results" in read(client.get("/search?q=zeppelin").text).text
 
 
 def test_a_thread_whose_state_is_unknown_is_not_shown_as_unresolved(app: App) -> None:
@@ -130,6 +130,7 @@ def test_a_thread_whose_state_is_unknown_is_not_shown_as_unresolved(app: App) ->
         tx.execute("UPDATE discussions SET resolved = NULL")
     page = client_of(app).get(CHANGE).text
     assert "state unknown" in page
+    assert "thread open" not in page, "no mark of an unresolved thread"
     assert ">unresolved<" not in page
 
 
@@ -139,7 +140,7 @@ def test_filters_narrow_a_list_and_the_chips_lead_to_their_addresses(client: Tes
     assert "/issues" in page.links
     assert "/issues?state=opened" in page.links
     assert "The crane stops" in read(client.get("/issues?label=bug&label=crane").text).text
-    assert "0 matches" in read(client.get("/issues?label=bug&label=other").text).text
+    assert "0 issues" in read(client.get("/issues?label=bug&label=other").text).text
 
 
 @pytest.mark.parametrize(
@@ -252,12 +253,31 @@ def test_threads_that_wait_for_the_reader_are_listed_with_the_reason_and_the_las
     assert "Nothing waits for you." in read(client_of(with_login(app, "nobody-here")).get("/waiting").text).text
 
 
+def test_a_deleted_item_shows_that_it_is_gone_and_nothing_that_looks_like_content(tmp_path: Path) -> None:
+    app = ordinary(tmp_path / "lore.db")
+    with app.store() as database, database.transaction() as tx:
+        tx.execute("UPDATE issues SET deleted_at = updated_at, title = '', description = NULL, author_username = NULL")
+    page = read(client_of(app).get(ISSUE).text)
+    assert "Deleted issue" in page.text
+    assert "This item was deleted on its host" in page.text
+    assert not [word for word in ("no title", "No description", "unknown", "Open on") if word in page.text]
+
+
+def test_an_empty_list_leads_back_to_the_whole_one(client: TestClient) -> None:
+    for address in ("/issues?author=nobody", "/posts?author=nobody", "/search?q=zeppelin&state=closed"):
+        page = read(client.get(address).text)
+        assert "Nothing matches" in page.text, address
+        assert address.partition("?author")[0].partition("&")[0] in page.links, address
+
+
 def test_without_a_database_every_page_says_what_to_do(tmp_path: Path) -> None:
     client = client_of(open_app(tmp_path / "none.db"))
-    for address in ("/", "/issues", "/search?q=x", "/status", ISSUE):
+    for address in ("/", "/issues", "/search?q=x", "/status", "/waiting", ISSUE):
         response = client.get(address)
         assert response.status_code == 404, address
-        assert "lore sync" in response.text, address
+        page = read(response.text)
+        assert page.title == "Nothing is stored yet – Tidelore", address
+        assert all(command in page.text for command in ("lore init", "lore doctor", "lore sync")), address
 
 
 @pytest.mark.deep

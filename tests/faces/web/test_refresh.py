@@ -49,5 +49,6 @@ def test_a_refresh_that_fails_says_why_and_leaves_the_copy(desk: Desk, mirrored:
     client = client_of(App(load_config(str(desk.config), environ), environ, db=str(desk.db)))
     html = press(client)
     assert "That did not work" in html
-    assert 'class="fix"' in html
+    assert "try again later" in html.partition('class="fix"')[2]
+    assert ISSUE in read(html).links
     assert desk.query("SELECT title FROM issues WHERE iid = 2") == before

@@ -77,5 +77,8 @@ def test_without_permission_there_is_no_form_and_a_wrong_form_writes_nothing(des
         {"body": "x", "action": "delete"},
         {"body": "/close"},
     ):
-        assert "That did not work" in client.post(f"{address}/reply", data=form | wrong).text
+        page = read(client.post(f"{address}/reply", data=form | wrong).text)
+        assert "That did not work" in page.text
+        assert address in page.links
+        assert wrong.get("body", "") in page.text, "the reader's text is not lost"
     assert desk.query("SELECT 1 FROM outbox") == []

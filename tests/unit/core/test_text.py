@@ -139,6 +139,7 @@ def test_characters_have_the_width_that_rich_gives_them() -> None:
         ("| a | b | | --- | ---: | | 1 | 2 |", "| a | b | | 1 | 2 |"),
         ("done: - [x] rope - [ ] sail", "done: [x] rope [ ] sail"),
         ("### Decision We moor, see #12", "Decision We moor, see #12"),
+        ("> Decision: moor. > Really? 3 > 2", "Decision: moor. Really? 3 > 2"),
         ("a `lone tick and __init__", "a `lone tick and __init__"),
     ],
 )

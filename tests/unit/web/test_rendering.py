@@ -24,14 +24,14 @@ def test_backticks_of_a_message_mark_code_and_a_single_one_is_kept() -> None:
 
 
 def test_a_message_starts_with_a_capital_letter_and_a_quoted_path_keeps_its_own() -> None:
-    assert sentence("invalid value") == "Invalid value"
-    assert sentence("'src/a.py' matches 3 files") == "'src/a.py' matches 3 files"
+    assert sentence("invalid value") == sentence("invalid value.") == "Invalid value."
+    assert sentence("'src/a.py' matches 3 files") == "'src/a.py' matches 3 files."
     assert sentence("") == sentence(None) == ""
 
 
 def test_a_passage_loses_its_markdown_and_its_matches_stay_marked() -> None:
     text = "> **Decision:** keep `the rope`, see [the plan](https://a.example/plan)"
     at = text.index("rope")
-    assert highlighted(text, [(at, at + 4)]) == "&gt; Decision: keep the <mark>rope</mark>, see the plan"
+    assert highlighted(text, [(at, at + 4)]) == "Decision: keep the <mark>rope</mark>, see the plan"
     assert passage("**Decision:** moor\n\n- [ ] rope: @noor\n", 100) == "Decision: moor [ ] rope: @noor"
     assert passage("A sentence that ends here. And more", 27) == "A sentence that ends…"

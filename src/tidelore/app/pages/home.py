@@ -26,7 +26,7 @@ from tidelore.app.listing import (
 from tidelore.app.positions import SourceOverview, dashboard
 from tidelore.app.reading.threads import ListedThread, RequestedReview, ThreadQuestion, list_threads
 from tidelore.app.wiring import App
-from tidelore.core.errors import UserError
+from tidelore.core.errors import NotFound, UserError
 
 RECENT = 20
 MOST_WAITING = 100
@@ -76,6 +76,8 @@ def read_waiting(app: App) -> WaitingThreads:
     try:
         page = list_threads(app, ThreadQuestion(waiting_on="me", limit=MOST_WAITING))
     except UserError as error:
+        if isinstance(error, NotFound) and error.is_everything:
+            raise
         return WaitingThreads(items=[], total=0, review_requests=[], unknown=error.fix)
     return WaitingThreads(items=page.items, total=page.total, review_requests=page.review_requests)
 

@@ -22,7 +22,9 @@ from tidelore.core.text import one_line, shorten, shorten_start, width
 _WIDEST_PROSE = 120
 _DEFAULT_COLUMNS = 80
 _GAP = "  "
+_READABLE_TITLE = 34
 _SHORTEST_TITLE = 20
+_SHORTEST_PATH = 16
 _SHORTEST = 6
 _STATE_COLOURS = {
     **dict.fromkeys(("opened", "open", "established", "succeeded", "complete", "waiting"), "green"),
@@ -129,20 +131,44 @@ def _affordable(heads: Sequence[Column[Any]], natural: Sequence[int], room: int)
     """Return the columns to show: all, or without the optional ones that do not fit."""
     shown = list(range(len(heads)))
     for spare in [at for at in reversed(shown) if heads[at].optional]:
-        needed = (min(natural[at], _SHORTEST_TITLE) if heads[at].shrinks else natural[at] for at in shown)
+        main = _main([heads[at] for at in shown])
+        least = [_least(heads[at], is_main=place == main) for place, at in enumerate(shown)]
+        needed = (min(natural[at], most) for at, most in zip(shown, least, strict=True))
         if sum(needed) + len(_GAP) * (len(shown) - 1) <= room:
             break
         shown.remove(spare)
     return shown
 
 
+def _main(heads: Sequence[Column[Any]]) -> int | None:
+    """Return the column that people read, such as the title: the first that shrinks and is no path."""
+    return next((at for at, head in enumerate(heads) if head.shrinks and not head.path), None)
+
+
+def _least(head: Column[Any], *, is_main: bool) -> int:
+    """Return the width below which a column is not cut for the sake of an optional one."""
+    if is_main:
+        return _READABLE_TITLE
+    return _SHORTEST_PATH if head.path else _SHORTEST_TITLE if head.shrinks else sys.maxsize
+
+
 def _fit(heads: Sequence[Column[Any]], natural: Sequence[int], room: int) -> list[int]:
     """Return the width of each column, cut where necessary so that a row fits into `room`."""
     widths = [min(needed, max(room, 1)) for needed in natural]
     excess = sum(widths) + len(_GAP) * (len(heads) - 1) - room
+    main = _main(heads)
     first = [at for at, head in enumerate(heads) if head.shrinks]
+    paths = [at for at, head in enumerate(heads) if head.path]
     others = [at for at, head in enumerate(heads) if not head.shrinks and not head.right]
-    for places, least in ((first, _SHORTEST_TITLE), (others, _SHORTEST), (first, _SHORTEST)):
+    for places, least in (
+        ([at for at in first if at != main], _SHORTEST_TITLE),
+        ([] if main is None else [main], _READABLE_TITLE),
+        (paths, _SHORTEST_PATH),
+        (first, _SHORTEST_TITLE),
+        (paths, _SHORTEST),
+        (others, _SHORTEST),
+        (first, _SHORTEST),
+    ):
         excess = _shrink(widths, places, least, excess)
     return widths
 

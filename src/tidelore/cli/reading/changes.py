@@ -23,7 +23,7 @@ from tidelore.cli.options import after_option, json_option, lockdown_option, max
 from tidelore.cli.output.render import Output, ago, instant, plural
 from tidelore.cli.output.table import line_columns
 from tidelore.cli.reading.threads import request_lines
-from tidelore.core.text import one_line, shorten
+from tidelore.core.text import one_line, shorten, without_markdown
 
 _STEP = "  "
 _COLOURS = {"new": "green", "merged": "magenta", "closed": "red", "deleted": "red"}
@@ -108,10 +108,15 @@ def _waiting_lines(found: Digest, columns: int) -> Iterator[str]:
         where = f" {thread.place}" if thread.place else ""
         yield _STEP + shorten(one_line(f"{thread.reference}{where}  {thread.title}"), columns - 2)
         said = f"{thread.why}, @{thread.last_by or 'unknown'} {ago(thread.last_at)}: {thread.last or thread.opening}"
-        yield _STEP * 2 + shorten(one_line(said), columns - 4)
+        yield _STEP * 2 + shorten(_plain(said), columns - 4)
     if found.waiting_notice:
         yield f"{_STEP}({found.waiting_notice})"
     yield ""
+
+
+def _plain(text: str) -> str:
+    """Return a text of others on one line, without the marks of its Markdown."""
+    return without_markdown(one_line(text))[0]
 
 
 def _by_place(items: Sequence[ChangedItem]) -> dict[str, list[ChangedItem]]:
@@ -133,6 +138,6 @@ def _item_lines(item: ChangedItem, columns: int, *, indent: str = "", short: str
     yield f"{indent}{word} {shorten(one_line(f'{name}  {item.title}'), room)}"
     for note in item.notes:
         where = f" [{note.place}]" if note.place else ""
-        yield margin + shorten(one_line(f"@{note.author or 'unknown'}{where}: {note.text}"), room)
+        yield margin + shorten(_plain(f"@{note.author or 'unknown'}{where}: {note.text}"), room)
     if item.new_notes > len(item.notes):
         yield f"{margin}({plural(item.new_notes - len(item.notes), 'more note')})"

@@ -175,7 +175,11 @@ def _is_current(database: Database, *, create: bool) -> bool:
     if known is None:
         if create:
             return False
-        raise NotFound("the database is empty", fix="run `lore sync` first, or point --db at another database")
+        raise NotFound(
+            "the database is empty",
+            fix="run `lore sync` first, or point --db at another database",
+            is_everything=True,
+        )
     _refuse_unfinished(known)
     _refuse_development(known)
     _refuse_newer(known, ours)

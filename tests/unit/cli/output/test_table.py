@@ -53,12 +53,23 @@ def test_no_row_is_wider_than_the_terminal(terminal: pytest.MonkeyPatch, columns
     assert max(width(line) for line in shown()) <= columns
 
 
-def test_titles_are_cut_before_any_other_column(terminal: pytest.MonkeyPatch) -> None:
-    terminal.setenv("COLUMNS", "62")
+def test_titles_are_cut_before_any_other_column_while_they_stay_readable(terminal: pytest.MonkeyPatch) -> None:
+    terminal.setenv("COLUMNS", "75")
     lines = shown()
     assert "…" in lines[2]
     for cell in ("#12", "closed", "urgent, harbour", "1,204"):
         assert cell in lines[2]
+
+
+def test_an_optional_column_leaves_and_a_path_is_cut_before_a_title_becomes_short(terminal: pytest.MonkeyPatch) -> None:
+    columns = [Column("PROJECT", path=True), *COLUMNS]
+    rows = [["harborline/platform/tracking", *row] for row in ROWS]
+    for room, least in ((110, 34), (80, 34), (60, 20)):
+        terminal.setenv("COLUMNS", str(room))
+        head, *lines = [click.unstyle(line) for line in table(columns, rows)]
+        assert head.index("STATE") - head.index("TITLE") - 2 >= least, room
+        assert ("LABELS" in head) == (room == 110)
+        assert all(line.partition(" ")[0].endswith("tracking"[-5:]) for line in lines), room
 
 
 def test_a_path_is_cut_at_its_beginning_and_its_heading_at_the_end(terminal: pytest.MonkeyPatch) -> None:
