@@ -115,3 +115,14 @@ def test_a_query_gives_the_same_first_ten(both: list[Database]) -> None:
         strengths = dict(zip(expected.ids, expected.strengths, strict=True))
         told = [strengths[row_id] for row_id in found.ids[:10]]
         assert told == pytest.approx(expected.strengths[:10], rel=0.001, abs=1e-5), query
+
+
+def test_migration_6_makes_words_of_older_documents_findable(postgres_server: PostgresServer) -> None:
+    with postgres_server.fresh_database() as address, closing(open_database(address)) as database:
+        migrate(database, 1, upto=5)
+        add_project(database)
+        older = document("issue", 1, ("issue", 1), "Crane", "os.path.join fails in services/billing/usage.py")
+        write(database, replace(older, labels=("bug",)))
+        assert migrate(database, 1) == [6]
+        for word in ("crane", "join", "billing", "mira", "bug"):
+            assert len(scores(database, Term(word))) == 1, word
