@@ -12,6 +12,9 @@ from tests.databases.postgres_server import PostgresServer
 from tests.databases.samples import add_project, issue
 from tests.databases.talk import keep
 
+from tidelore.search.find import MODES, SearchRequest, find
+from tidelore.search.query import parse_query
+from tidelore.search.similarity import MeaningRanker
 from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database
@@ -114,6 +117,17 @@ def test_without_pgvector_vectors_are_kept_in_blocks_and_found(poor_address: str
         assert database.read("SELECT COUNT(*) FROM embedding_blocks") == [(1,)]
     finally:
         database.close()
+
+
+def test_without_pgvector_a_search_finds_in_every_mode(poor_address: str) -> None:
+    with closing(open_database(poor_address)) as database:
+        migrate(database, 0)
+        embedded(filled(database))
+        ranker = MeaningRanker(index_of(database), vector_of("cccc"), 1.0, 10, 0.0)
+        for mode in MODES:
+            request = SearchRequest(query=parse_query("cccc"), mode=mode)
+            found = find(database, request, None if mode == "lexical" else ranker)
+            assert (found.mode, found.threads[0].title) == (mode, "cccc")
 
 
 @pytest.mark.parametrize("has_vectors", [False, True])

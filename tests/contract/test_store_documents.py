@@ -153,7 +153,7 @@ def test_the_full_text_index_follows_every_change_of_a_document(database: Databa
         sql = (
             "SELECT COUNT(*) FROM documents_fts WHERE documents_fts MATCH :word"
             if database.dialect == "sqlite"
-            else "SELECT COUNT(*) FROM documents WHERE search_vector @@ plainto_tsquery('english', :word)"
+            else "SELECT COUNT(*) FROM documents WHERE search_vector @@ plainto_tsquery('lore_words', :word)"
         )
         return int(database.read(sql, {"word": word})[0][0])
 

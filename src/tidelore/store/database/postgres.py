@@ -16,10 +16,13 @@ from copy import copy
 from functools import lru_cache
 from typing import Any
 
+import apsw
+
 from tidelore.core.errors import DatabaseUnreachable, DatabaseUnusable, IntegrityError, StorageFailed, UserError
 from tidelore.core.extras import extra_missing
 from tidelore.store.database.port import BRIEF_SECONDS, Flush, Limits, Params, Patience, Row
 from tidelore.store.database.postgres_batch import LEAST_ROWS, batch_of, in_statements, types_of
+from tidelore.store.database.sqlite import TOKENIZER
 
 try:
     import psycopg
@@ -73,6 +76,7 @@ class PostgresDatabase:
         self._gathered: dict[Flush, set[Row]] = {}
         self._after_commit: list[Callable[[], None]] = []
         self._columns: dict[str, dict[str, str]] = {}
+        self._tokenizer: apsw.FTS5Tokenizer | None = None
         self._closed = False
         self._brief = False
         self._is_demoted = False
@@ -251,6 +255,14 @@ class PostgresDatabase:
 
     def indexable(self, text: str) -> str:
         return text if len(text) * 4 <= _INDEXED_BYTES else text.encode()[:_INDEXED_BYTES].decode(errors="ignore")
+
+    def word_tokens(self, text: str) -> list[tuple[int, int, str]]:
+        """Return the words of a text as SQLite has them: the first byte, the byte after the last, the token."""
+        with self._lock:
+            if self._tokenizer is None:
+                self._tokenizer = apsw.Connection(":memory:").fts5_tokenizer(*TOKENIZER)
+            found: Any = self._tokenizer(text.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_colocated=False)
+        return list(found)
 
     def script(self, sql: str) -> None:
         with self._translated():

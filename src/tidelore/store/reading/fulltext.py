@@ -2,13 +2,13 @@
 
 Terms are plain text, quoted (SQLite) or bound (PostgreSQL), so no text is parsed as an operator. SQLite uses FTS5
 with bm25: scoring costs far more than matching, so only documents that pass the gate are scored. PostgreSQL uses
-tsvector with GIN: `ts_rank` ignores how rare a word is, so each term's rank is weighted by that here.
+tsvector with GIN, and scores by the same formula (`postgres_words.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from math import log, prod
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from msgspec import Struct
@@ -17,17 +17,11 @@ from msgspec.structs import replace
 from tidelore.core.patterns import late_pattern
 from tidelore.core.words import is_unspaced, pairs_of, phrase_places, split_scripts
 from tidelore.store.database.port import Database, Row
-from tidelore.store.reading.vocabulary import (
-    CommonWord,
-    WordQueries,
-    about_all,
-    common_words,
-    count_matches,
-    id_span,
-    matches,
-)
+from tidelore.store.reading.postgres_words import CommonWord, Scoring, WordQueries, about_all, common_words
+from tidelore.store.reading.vocabulary import count_matches, id_span, matches
 
 if TYPE_CHECKING:
+    from tidelore.store.database.postgres import PostgresDatabase
     from tidelore.store.database.sqlite import SqliteDatabase
 
 _PLACES = {"sqlite": "instr", "postgres": "strpos"}
@@ -312,15 +306,7 @@ class SqliteFullText:
         return [row_id for (row_id,) in rows]
 
     def marked(self, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, str]:
-        # Not by `highlight`: it looks every term up in the index again for each document.
-        tokens_of = cast("SqliteDatabase", self._database).word_tokens
-        phrases = [(tuple(token for _, _, token in tokens_of(text)), cut) for text, cut in _phrases(terms)]
-        rows = self._database.read(
-            f"SELECT id, content FROM documents WHERE id {self._database.among('ids')}",
-            {"ids": self._database.integers(ids if terms else ())},
-        )
-        found = {row_id: _marked(content, tokens_of(content), phrases) for row_id, content in rows}
-        return {row_id: text for row_id, text in found.items() if text is not None}
+        return _marked_contents(self._database, terms, ids)
 
     def _conditions(
         self, wanted: DocumentFilter, excluded: Sequence[Term], *, by_index: bool
@@ -449,6 +435,19 @@ def _phrases(terms: Iterable[Term]) -> Iterator[tuple[str, bool]]:
             yield " ".join(pairs_of(part)) if is_run and len(part) > 1 else part, is_run and len(part) == 1
 
 
+def _marked_contents(database: Database, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, str]:
+    # Not by `highlight` or `ts_headline`: one looks every term up in the index again for each document, the other
+    # splits words in another way.
+    tokens_of = cast("SqliteDatabase | PostgresDatabase", database).word_tokens
+    phrases = [(tuple(token for _, _, token in tokens_of(text)), cut) for text, cut in _phrases(terms)]
+    rows = database.read(
+        f"SELECT id, content FROM documents WHERE id {database.among('ids')}",
+        {"ids": database.integers(ids if terms else ())},
+    )
+    found = {row_id: _marked(content, tokens_of(content), phrases) for row_id, content in rows}
+    return {row_id: text for row_id, text in found.items() if text is not None}
+
+
 def _marked(
     content: str, tokens: Sequence[tuple[int, int, str]], phrases: Sequence[tuple[tuple[str, ...], bool]]
 ) -> str | None:
@@ -465,14 +464,6 @@ def _string(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-# participants, content, labels, title: in the proportions of the SQLite weights.
-_WEIGHTS = "'{0.5, 0.25, 1.0, 1.0}'::float4[]"
-_RANK = f"ts_rank({_WEIGHTS}, d.search_vector, {{query}}, 1)"
-"""The rank of a document by one query, divided by the logarithm of its length."""
-_HEADLINE = f'StartSel="{OPENING}", StopSel="{CLOSING}", HighlightAll=true'
-_LEAST = 1e-6
-
-
 _COUNTED = 200
 """Up to this many documents with a word are counted, which reads the page of each; more are estimated."""
 _MOST_TOGETHER = 10_000
@@ -484,6 +475,7 @@ class PostgresFullText:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._scoring: Scoring | None = None
 
     def count(self, term: Term, most: int) -> int:  # noqa: ARG002
         bound = WordQueries()
@@ -500,7 +492,7 @@ class PostgresFullText:
         # Counting a common word reads all of its entries in the index, however few documents are asked for.
         known = self._common(terms)
         return [
-            known[place].documents if place in known and known[place].documents >= most else self.count(term, most)
+            known[place].documents if place in known and known[place].documents >= _COUNTED else self.count(term, most)
             for place, term in enumerate(terms, 1)
         ]
 
@@ -536,23 +528,20 @@ class PostgresFullText:
 
     def rank(self, ask: Ask, wanted: DocumentFilter, limit: int) -> list[Scored]:
         bound = WordQueries()
-        queries = [bound.query(term) for term in ask.terms]
-        matched = " || ".join(queries)
+        matched = bound.any_of(ask.terms)
         if ask.gate is not None:
             gate = bound.all_of(ask.gate.terms) if ask.gate.needs_all else bound.any_of(ask.gate.terms)
             matched = f"({gate}) && ({matched})"
         if ask.excluded:
             matched = f"({matched}) && !!({bound.any_of(ask.excluded)})"
         matched = _narrowed_query(matched, bound, wanted)
-        score = " + ".join(
-            f"{rarity:.6f} * ({bound.rank(term, _RANK)})"
-            for term, rarity in zip(ask.terms, self._rarities(ask), strict=True)
-        )
         where, params = self._conditions(wanted, ())
+        counts = ask.counts or self.counts(ask.terms, _COUNTED)
+        if self._scoring is None:
+            self._scoring = Scoring.of(self._database)
+        scored = self._scoring.statement(bound, ask.terms, counts, f"d.search_vector @@ ({matched}){where}")
         rows = self._database.read(
-            f"SELECT d.id, {score} FROM documents d WHERE d.search_vector @@ ({matched}){where}"
-            " ORDER BY 2 DESC, 1 DESC LIMIT :limit",
-            {**params, **bound.params, "limit": limit},
+            f"{scored} ORDER BY 2 DESC, 1 DESC LIMIT :limit", {**params, **bound.params, "limit": limit}
         )
         return [Scored(*row) for row in rows]
 
@@ -598,25 +587,7 @@ class PostgresFullText:
         return {row_id for (row_id,) in rows}
 
     def marked(self, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, str]:
-        if not terms:
-            return {}
-        bound = WordQueries()
-        rows = self._database.read(
-            f"SELECT d.id, ts_headline('english', d.content, {bound.any_of(terms)}, :headline) FROM documents d"
-            f" WHERE d.id {self._database.among('ids')}",
-            {**bound.params, "ids": self._database.integers(ids), "headline": _HEADLINE},
-        )
-        return dict(rows)
-
-    def _rarities(self, ask: Ask) -> list[float]:
-        """Return the weight of each term; without counts all have the same."""
-        if not ask.counts:
-            return [1.0] * len(ask.terms)
-        total = about_all(self._database)
-        if total is None:
-            ((total,),) = self._database.read("SELECT COUNT(*) FROM documents")
-        total = max(int(total), *ask.counts)
-        return [max(log((total - count + 0.5) / (count + 0.5)), _LEAST) for count in ask.counts]
+        return _marked_contents(self._database, terms, ids)
 
     def _conditions(self, wanted: DocumentFilter, excluded: Sequence[Term]) -> tuple[str, dict[str, Any]]:
         found, params = conditions(self._database, wanted)
@@ -628,7 +599,7 @@ class PostgresFullText:
 
 def _words_of_filter(wanted: DocumentFilter) -> list[Term]:
     """Return the labels and people of a filter that the word index can narrow."""
-    return [Term(text) for text in (*wanted.labels, wanted.author) if text and _is_indexed(text)]
+    return [Term(text) for text in (*wanted.labels, wanted.author) if text and _INDEXED_WORD.search(text)]
 
 
 def _narrowed_query(matched: str, bound: WordQueries, wanted: DocumentFilter) -> str:
@@ -637,14 +608,8 @@ def _narrowed_query(matched: str, bound: WordQueries, wanted: DocumentFilter) ->
     The author of a document is one of its participants.
     """
     parts = [f"({matched})"] if matched else []
-    parts += [bound.label(label) for label in wanted.labels if _is_indexed(label)]
-    parts += [bound.person(wanted.author)] if wanted.author and _is_indexed(wanted.author) else []
+    parts += [bound.words(term.text) for term in _words_of_filter(wanted)]
     return " && ".join(parts)
-
-
-def _is_indexed(text: str) -> bool:
-    # PostgreSQL indexes no word of what looks like a tag or an entity of HTML.
-    return bool(_INDEXED_WORD.search(text)) and not set(text) & set("<>&")
 
 
 def full_text(database: Database) -> FullText:

@@ -4,23 +4,20 @@ The indexes store word stems, and one of them cannot list its words, so the word
 letters. A word is added in the transaction of its document. When a document changes or is deleted, the words that it
 loses are removed unless an index still contains them, so that a deleted text leaves no word behind.
 
-Also tells how common words are: from samples of SQLite's word index, or from PostgreSQL's statistics.
+Also tells how common words are in SQLite, from samples of its word index (for PostgreSQL: `postgres_words.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from tidelore.core.words import is_unspaced, pairs_of, plain_words, split_scripts
+from tidelore.core.words import plain_words
 from tidelore.store.database.port import Database, Transaction
-
-if TYPE_CHECKING:
-    from tidelore.store.reading.fulltext import Term
 
 _STILL_USED = {
     "sqlite": "SELECT 1 FROM documents_fts WHERE documents_fts MATCH '\"' || document_words.word || '\"'",
-    "postgres": "SELECT 1 FROM documents d WHERE d.search_vector @@ plainto_tsquery('english', document_words.word)",
+    "postgres": "SELECT 1 FROM documents d WHERE d.search_vector @@ plainto_tsquery('lore_words', document_words.word)",
 }
 
 
@@ -72,100 +69,6 @@ def words_containing(database: Database, part: str, limit: int) -> Sequence[str]
         {"pattern": f"%{part}%", "length": len(part), "limit": limit},
     )
     return [word for (word,) in rows]
-
-
-_ABOUT_ALL = (
-    "SELECT CASE WHEN reltuples > 0 AND relpages > 0 THEN reltuples / relpages * (pg_relation_size(oid) / 8192) END"
-    " FROM pg_class WHERE oid = to_regclass('documents')"
-)
-_COMMON = (
-    "WITH asked AS MATERIALIZED (SELECT place,"
-    " tsvector_to_array(to_tsvector('english', without_accents(word))) AS found"
-    " FROM unnest(CAST(:words AS TEXT[])) WITH ORDINALITY AS told (word, place)),"
-    " common AS MATERIALIZED (SELECT lexeme, share FROM pg_stats s,"
-    " unnest(CAST(CAST(s.most_common_elems AS TEXT) AS TEXT[]), s.most_common_elem_freqs) AS told (lexeme, share)"
-    " WHERE s.schemaname = current_schema() AND s.tablename = 'documents' AND s.attname = 'search_vector')"
-    f" SELECT asked.place, common.share, ({_ABOUT_ALL}) FROM asked JOIN common ON common.lexeme = asked.found[1]"
-    " WHERE cardinality(asked.found) = 1"
-)
-
-
-def about_all(database: Database) -> float | None:
-    """Return about how many documents there are, as PostgreSQL's planner estimates it; None before any ANALYZE."""
-    ((total,),) = database.read(_ABOUT_ALL)
-    return None if total is None else float(total)
-
-
-class CommonWord(NamedTuple):
-    """The share of documents that contain a word, and about how many these are."""
-
-    share: float
-    documents: int
-
-
-def common_words(database: Database, words: Sequence[str]) -> dict[int, CommonWord]:
-    """Return the commonest of these words by their places from 1 on, as PostgreSQL's last ANALYZE found them."""
-    rows = database.read(_COMMON, {"words": database.texts(words)})
-    return {place: CommonWord(share, round(share * total)) for place, share, total in rows if total is not None}
-
-
-class WordQueries:
-    """Terms as text queries of PostgreSQL; each text is bound once as a parameter."""
-
-    def __init__(self) -> None:
-        self.params: dict[str, str] = {}
-
-    def query(self, term: Term) -> str:
-        """Return the tsquery of a term: stemmed for titles and contents, unstemmed for labels and names."""
-        if is_unspaced(term.text):
-            return f"({' && '.join(map(self._part, split_scripts(term.text)))})"
-        return self._words(term.text, "phraseto_tsquery" if term.is_phrase else "plainto_tsquery")
-
-    def rank(self, term: Term, rank: str) -> str:
-        """Return the rank of a term, given the SQL of the rank of a `{query}`.
-
-        PostgreSQL divides the rank by the number of words in a query, so the stem and the word itself are ranked one by
-        one: otherwise a word would count half if it is not its own stem.
-        """
-        if term.is_phrase or is_unspaced(term.text):
-            return rank.replace("{query}", self.query(term))
-        name = self._name(term.text)
-        stem, word = (f"plainto_tsquery('{kind}', without_accents(:{name}))" for kind in ("english", "simple"))
-        ranked, other = (rank.replace("{query}", query) for query in (stem, word))
-        return f"{ranked} + CASE WHEN {stem} = {word} THEN 0 ELSE {other} END"
-
-    def label(self, text: str) -> str:
-        """Return the tsquery of a label: all of its words, unstemmed."""
-        return f"plainto_tsquery('simple', without_accents(:{self._name(text)}))"
-
-    def person(self, name: str) -> str:
-        """Return the tsquery of a user name, whose accents are indexed."""
-        return f"plainto_tsquery('simple', :{self._name(name)})"
-
-    def _words(self, text: str, make: str) -> str:
-        name = self._name(text)
-        return f"({make}('english', without_accents(:{name})) || {make}('simple', without_accents(:{name})))"
-
-    def _part(self, part: str) -> str:
-        """Return the tsquery of one part of an unspaced text: a word, a phrase of bigrams, or how a bigram begins."""
-        if not is_unspaced(part):
-            return self._words(part, "plainto_tsquery")
-        if len(part) == 1:
-            begins = self._name(f"'{part}':*")
-            return f"to_tsquery('simple', :{begins})"
-        pairs = self._name(" ".join(pairs_of(part)))
-        return f"phraseto_tsquery('simple', :{pairs})"
-
-    def _name(self, text: str) -> str:
-        name = next((name for name, bound in self.params.items() if bound == text), f"term_{len(self.params)}")
-        self.params[name] = text
-        return name
-
-    def any_of(self, terms: Iterable[Term]) -> str:
-        return " || ".join(self.query(term) for term in terms)
-
-    def all_of(self, terms: Iterable[Term]) -> str:
-        return " && ".join(self.query(term) for term in terms)
 
 
 _SAMPLE = 150

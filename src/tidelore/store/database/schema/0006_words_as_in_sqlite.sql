@@ -1,0 +1,1 @@
+-- Only PostgreSQL changes: see the file of that dialect.
