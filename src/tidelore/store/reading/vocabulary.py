@@ -10,7 +10,9 @@ Also tells how common words are: from samples of SQLite's word index, or from Po
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tidelore.core.words import is_unspaced, pairs_of, plain_words, split_scripts
 from tidelore.store.database.port import Database, Transaction
@@ -96,7 +98,7 @@ def about_all(database: Database) -> float | None:
     return None if total is None else float(total)
 
 
-class CommonWord(NamedTuple):
+class CommonWord(Struct, frozen=True):
     """The share of documents that contain a word, and about how many these are."""
 
     share: float
@@ -173,7 +175,7 @@ _BEYOND_DOUBT = 2
 """If an estimate exceeds the counting limit by this factor, do not count."""
 
 
-class _Span(NamedTuple):
+class _Span(Struct, frozen=True):
     """The range of document ids; it has hardly any unused ids."""
 
     first: int
@@ -184,7 +186,7 @@ class _Span(NamedTuple):
         return self.last - self.first + 1
 
 
-class _Stretch(NamedTuple):
+class _Stretch(Struct, frozen=True):
     """The number of matching documents found from one end of the ids, and the last one at `end`."""
 
     documents: int
