@@ -211,11 +211,12 @@ def test_scores_behind_a_gate_equal_those_without_it(filled: Database, gate: Gat
     terms = (Term("crane"), Term("invoices"), Term("nothing"))
     text = full_text(filled)
     counts = tuple(text.count(term, 100) for term in terms)
-    whole = dict(text.rank(Ask(terms, counts=counts), DocumentFilter(), 10))
+    whole = {scored.id: scored.score for scored in text.rank(Ask(terms, counts=counts), DocumentFilter(), 10)}
     through = text.rank(Ask(terms, gate=gate, counts=counts), DocumentFilter(), 10)
     assert len(whole) == 5
     assert len(through) == (3 if gate.needs_all else 4)
-    assert dict(through) == pytest.approx({row_id: whole[row_id] for row_id, _ in through})
+    found = {scored.id: scored.score for scored in through}
+    assert found == pytest.approx({row_id: whole[row_id] for row_id in found})
     assert [scored.score for scored in through] == sorted((scored.score for scored in through), reverse=True)
 
 

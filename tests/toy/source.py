@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import MappingProxyType
+from typing import Annotated
 
+from msgspec import Meta
 from tests.toy.client import ToyClient
 from tests.toy.surfaces import RemarkList, TicketList
 from tests.toy.transform import transform_board
 
 from tidelore.core.clock import Clock
-from tidelore.core.config import Name, ProjectHost, Variable
+from tidelore.core.config import VARIABLE, Name, ProjectHost
 from tidelore.core.errors import CredentialsMissing, TideloreError
 from tidelore.core.model import ChildRecord, ListedRecord, ProjectRecord, StatusRecord
 from tidelore.engine.ports import Lister, Pages, Parent
@@ -29,7 +31,7 @@ class ToyHost(ProjectHost, frozen=True, kw_only=True):
     title = "Toy tracker"
 
     name: Name = "toy"
-    token_env: Variable = "TOY_TOKEN"
+    token_env: Annotated[str, Meta(pattern=VARIABLE)] = "TOY_TOKEN"
 
 
 TOY = Forge(ToyHost, "tests.toy.source:open_toy")

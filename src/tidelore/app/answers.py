@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, TypeVar, get_args, overload
+from typing import Any, TypeVar, overload
 
 import msgspec
 from msgspec import UNSET, Meta, Struct
@@ -70,13 +70,22 @@ def copy_fields(shape: type[T], row: object, **others: Any) -> T:
 def _conversions(shape: type[Struct]) -> list[tuple[str, Callable[[Any], Any]]]:
     """Return the fields whose values are converted when they are copied, and how."""
     found: list[tuple[str, Callable[[Any], Any]]] = []
-    for field in msgspec.structs.fields(shape):
-        plain = get_args(field.type)[0] if hasattr(field.type, "__metadata__") else field.type
-        if field.name.endswith("_at"):
-            found.append((field.name, instant))
-        elif plain in (bool, bool | None):
-            found.append((field.name, bool if plain is bool else flag))
+    for name, annotation in _annotations(shape).items():
+        # The annotation as it is written: evaluating those of one answer takes longer than a search reads its rows.
+        plain = annotation.removeprefix("Annotated[").partition(",")[0]
+        if name.endswith("_at"):
+            found.append((name, instant))
+        elif plain in ("bool", "bool | None"):
+            found.append((name, bool if plain == "bool" else flag))
     return found
+
+
+def _annotations(shape: type[Struct]) -> dict[str, str]:
+    """Return the annotations of a Struct with those it inherits; all modules of answers keep them as text."""
+    found: dict[str, str] = {}
+    for base in reversed(shape.__mro__):
+        found |= getattr(base, "__annotations__", {})
+    return {name: found[name] for name in shape.__struct_fields__}
 
 
 def flag(stored: int | None) -> bool | None:

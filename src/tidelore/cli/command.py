@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -169,7 +170,13 @@ def set_choice(name: str) -> Callable[[click.Context, click.Parameter, Any], Non
 
 def global_options() -> list[click.Parameter]:
     """Return the options that every command accepts."""
-    return [
+    return list(_global_options())
+
+
+@cache
+def _global_options() -> tuple[click.Parameter, ...]:
+    """Return the same options for every command: making them takes as long as making the rest of a command."""
+    return (
         click.Option(
             ["--config"],
             metavar="FILE",
@@ -190,7 +197,7 @@ def global_options() -> list[click.Parameter]:
         _flag("--plain", "plain", "On a terminal: no pager, and Markdown as it is written."),
         _flag("-v/--verbose", "verbose", "Log every request to stderr and show tracebacks."),
         _flag("-q/--quiet", "quiet", "Hide progress."),
-    ]
+    )
 
 
 def _flag(names: str, target: str, text: str) -> click.Option:
@@ -210,7 +217,7 @@ class LoreCommand(click.Command):
         self.answer = answer
         # A few commands have a `--full` that means a full reading; there the global one stands before the command.
         own = {name for parameter in self.params for name in parameter.opts}
-        self.params.extend(option for option in global_options() if not own & set(option.opts))
+        self.params.extend(option for option in _global_options() if own.isdisjoint(option.opts))
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""

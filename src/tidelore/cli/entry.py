@@ -45,6 +45,10 @@ def _untranslated(text: str, plural: str = "", number: int = 1) -> str:
     return text if number == 1 else plural
 
 
+def _uncompiled(text: str, *_how: object) -> str:
+    return text
+
+
 def _postpone_imports() -> None:
     """Keep libraries from importing what hardly any command uses; together this is a fifth of the start."""
     postponed = (
@@ -63,6 +67,12 @@ def _postpone_imports() -> None:
     )
     for module in postponed:
         sys.modules.setdefault(module.__name__, module)
+    if sys.version_info < (3, 12):
+        # `datetime` defines its classes in Python and then replaces them by these; later versions do not.
+        sys.modules.setdefault("datetime", __import__("_datetime"))
+    # Forward references keep their text: `eval` accepts it too, hardly any is evaluated, and the first call of
+    # `compile` creates the classes of all syntax trees.
+    vars(__import__("typing"))["compile"] = _uncompiled
     # msgspec prefers this to `typing`, which offers the same in every Python we support.
     if "typing_extensions" not in sys.modules:
         sys.modules["typing_extensions"] = None  # type: ignore[assignment]

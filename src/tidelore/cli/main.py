@@ -1,4 +1,4 @@
-"""The command `lore`: finds commands by name, runs them and renders every error. Also `lore completions`.
+"""The command `lore`: finds commands by name, runs them and renders every error.
 
 `COMMANDS` names the module and the function of each command; the module is imported when the command is called.
 Data goes to stdout, progress and logs go to stderr.
@@ -9,14 +9,12 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import click
-from msgspec import Struct
 
 from tidelore import __version__
-from tidelore.app.answers import means
-from tidelore.cli.command import Choices, Invocation, LoreGroup, command_path, global_options, lore_command
+from tidelore.cli.command import Choices, Invocation, LoreGroup, command_path, global_options
 from tidelore.cli.output.render import Output, render_error, render_output
 from tidelore.core.errors import EXIT_CODES, Cancelled, TideloreError, UserError
 
@@ -84,7 +82,7 @@ COMMANDS = {
     "trending": ("tidelore.cli.activity:trending_command", "List the most shared links."),
     "count": ("tidelore.cli.count:count_command", "Count issues, merge requests and what belongs to them."),
     "similar": (
-        "tidelore.cli.search:similar_command",
+        "tidelore.cli.similar:similar_command",
         "Find threads similar to an item.",
     ),
     "duplicates": (
@@ -131,7 +129,7 @@ COMMANDS = {
         "Describe commands and errors as JSON.",
     ),
     "man": ("tidelore.cli.export.man:man_command", "Print a man page."),
-    "completions": ("tidelore.cli.main:completions_command", "Print a shell completion script."),
+    "completions": ("tidelore.cli.completions:completions_command", "Print a shell completion script."),
 }
 SECTIONS = {
     "Set up": ("init", "init-db", "doctor", "sources", "move", "completions"),
@@ -281,27 +279,3 @@ def _usage(error: click.ClickException) -> UserError:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "lore"
     return UserError(error.format_message(), fix=f"see `{path} --help`")
-
-
-class CompletionScript(Struct, frozen=True):
-    """The answer of `lore completions`."""
-
-    shell: Annotated[str, means("the shell")]
-    script: Annotated[str, means("the script")]
-
-
-@lore_command("completions", example="lore completions bash", answer=CompletionScript)
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completions_command(_invocation: Invocation, shell: str) -> Output:
-    """Print a shell completion script.
-
-    For bash, add this line to ~/.bashrc: eval "$(lore completions bash)". For zsh, the same with zsh to ~/.zshrc, after
-    compinit. For fish: lore completions fish > ~/.config/fish/completions/lore.fish
-    """
-
-    from click.shell_completion import get_completion_class
-
-    kind = get_completion_class(shell)
-    assert kind is not None
-    script = kind(lore, {}, "lore", COMPLETION).source()
-    return Output(CompletionScript(shell, script), script.splitlines())

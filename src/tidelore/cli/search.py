@@ -1,4 +1,4 @@
-"""Search the local copy: `lore search`, `lore similar`.
+"""Search the local copy: `lore search`.
 
 Responsible for the options and the page of results as text.
 """
@@ -16,8 +16,6 @@ from tidelore.app.searching import (
     FoundThread,
     SearchPage,
     SearchQuestion,
-    SimilarThreads,
-    find_similar,
     search,
 )
 from tidelore.app.wiring import App
@@ -32,7 +30,6 @@ from tidelore.cli.options import (
     max_tokens_option,
     only_project,
     open_first,
-    project_option,
     refresh_first,
     since_filter,
 )
@@ -222,20 +219,3 @@ def _run(app: App, text: str, wanted: dict[str, Any], **limits: Any) -> SearchPa
     if text or name is not None or wanted["after"] is not None:
         raise UserError("--saved takes no query, --save or --after", fix=f"use `lore search --saved {saved}`")
     return run_saved(app, saved, SearchQuestion(text="", limit=wanted["limit"], **limits), only_new=only_new)
-
-
-@lore_command("similar", example="lore similar 'group/project!12'", answer=SimilarThreads)
-@click.argument("reference", metavar="REF")
-@project_option
-@click.option("-n", "--limit", type=click.IntRange(1, 100), default=10, help="Number of threads to show.")
-@item_fields
-@json_option
-def similar_command(invocation: Invocation, /, reference: str, **wanted: Any) -> Output:
-    """Find threads similar to an item.
-
-    REF is '#12', '!12', 'group/project!12', a URL, an at:// URI, or a number that only one kind of item has. Compares
-    stored embeddings (see `lore embed`) and needs no network.
-    """
-    found = find_similar(invocation.app(), reference, wanted["project"], wanted["limit"])
-    page = SearchPage(items=found.items, total=found.total, total_is_lower_bound=False, mode="semantic", notice=None)
-    return Output(found, result_lines(page))

@@ -21,9 +21,9 @@ Many = Annotated[int, Meta(ge=1, le=1000)]
 Bytes = Annotated[int, Meta(ge=1_000_000, le=2**40)]
 PageSize = Annotated[int, Meta(ge=1, le=100)]
 Name = Annotated[str, Meta(min_length=1)]
-# Rejects tokens entered by mistake: GitHub tokens are also valid variable names.
-Variable = Annotated[str, Meta(pattern=r"^(?!gh[a-z]_|github_pat_)([A-Za-z_][A-Za-z0-9_]*)?$")]
 # Texts, not types: a type would compile its pattern in every command, an annotation only if there is a file to check.
+VARIABLE = r"^(?!gh[a-z]_|github_pat_)([A-Za-z_][A-Za-z0-9_]*)?$"
+"""A variable name. Rejects tokens entered by mistake: GitHub tokens are also valid variable names."""
 ASSOCIATION = "^(OWNER|MEMBER|COLLABORATOR|CONTRIBUTOR|FIRST_TIME_CONTRIBUTOR|FIRST_TIMER|MANNEQUIN|NONE)$"
 """An author's relation to a repository, as GitHub reports it."""
 VARIABLES = r"^(?!gh[a-z]_|github_pat_)[A-Za-z_][A-Za-z0-9_]*\*?$"
@@ -118,10 +118,10 @@ class Host(Section, frozen=True):
 
     name: Name
     base_url: Name
-    token_env: Variable = ""
+    token_env: Annotated[str, Meta(pattern=VARIABLE)] = ""
     login: str = ""
     include_archived: bool = False
-    hook_secret_env: Variable = ""
+    hook_secret_env: Annotated[str, Meta(pattern=VARIABLE)] = ""
     mirror_since: str = ""
 
     @property
@@ -203,7 +203,7 @@ class GitLabHost(ProjectHost, frozen=True):
 
     name: Name = "gitlab"
     base_url: Name = "https://gitlab.com"
-    token_env: Variable = "GITLAB_TOKEN"  # noqa: S105 - the name of a variable, not a token
+    token_env: Annotated[str, Meta(pattern=VARIABLE)] = "GITLAB_TOKEN"  # noqa: S105 - the name of a variable, not a token
     graphql: Literal["auto", "off"] = "auto"
 
 
@@ -241,7 +241,7 @@ class GitHubHost(FeedbackHost, frozen=True):
 
     name: Name = "github"
     base_url: Name = "https://api.github.com"
-    token_env: Variable = "GITHUB_TOKEN"  # noqa: S105 - the name of a variable, not a token
+    token_env: Annotated[str, Meta(pattern=VARIABLE)] = "GITHUB_TOKEN"  # noqa: S105 - the name of a variable, not a token
     app_id: Number = 0
     installation_id: Number = 0
     private_key_file: str = ""
@@ -333,7 +333,7 @@ class Embedding(Section, frozen=True):
     provider: Literal["local", "minilm", "ollama", "openai", "none"] = "local"
     model: str = ""
     base_url: str = ""
-    api_key_env: Variable = ""
+    api_key_env: Annotated[str, Meta(pattern=VARIABLE)] = ""
     dimensions: Annotated[int, Meta(ge=0, le=65_536)] = 0
     batch_size: Annotated[int, Meta(ge=0, le=2048)] = 0
     timeout_seconds: Annotated[float, Meta(gt=0, le=3600)] = 60

@@ -92,6 +92,8 @@ def one_line(text: str) -> str:
 
 def without_markdown(text: str, spans: Sequence[tuple[int, int]] = ()) -> tuple[str, list[tuple[int, int]]]:
     """Return a passage without the marks of its Markdown, and its spans moved with it."""
+    if not _may_be_markdown(text):
+        return text, list(spans)
     kept, gaps, end = [], [], 0
     for found in _MARKDOWN.finditer(text):
         inner = next((name for name in ("code", "bold", "words", "box") if found[name] is not None), None)
@@ -107,6 +109,11 @@ def without_markdown(text: str, spans: Sequence[tuple[int, int]] = ()) -> tuple[
 
     shifted = [(moved(start), moved(stop)) for start, stop in spans]
     return "".join([*kept, text[end:]]), [(start, stop) for start, stop in shifted if start < stop]
+
+
+def _may_be_markdown(text: str) -> bool:
+    """Return whether the pattern can match; compiling it takes longer than showing a page of results."""
+    return any(mark in text for mark in ("`", "**", "](", "# ", "[ ]", "[x]", "[X]")) or ("|" in text and "---" in text)
 
 
 _EVENTS = {

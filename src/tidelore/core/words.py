@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from typing import NamedTuple
+
+from msgspec import Struct
 
 _HANGUL = "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"
 _HIRAGANA = "\u3041-\u309f"
@@ -26,7 +27,7 @@ _WHOLE = 4
 """A run up to this long is asked for as a whole only; a longer one is a sentence, found by its parts too."""
 
 
-class _Patterns(NamedTuple):
+class _Patterns(Struct, frozen=True):
     """Compiled when they are needed: that takes longer than most commands have, and most texts do not need it."""
 
     unspaced: re.Pattern[str]

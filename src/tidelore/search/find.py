@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, Protocol, get_args
+from typing import Literal, Protocol, get_args
 
 from msgspec import Struct
 
@@ -68,7 +68,7 @@ class SearchResults(Struct, frozen=True):
     is_cut: bool = False
 
 
-class ModeChoice(NamedTuple):
+class ModeChoice(Struct, frozen=True):
     """The mode that is used, and a notice if it is not the requested one."""
 
     mode: SearchMode
@@ -99,7 +99,8 @@ def find(
     if request.query.is_empty and not request.wanted.narrows:
         raise UserError("the query is empty", fix="add a word, or a filter such as label:bug")
     has_words = bool(request.query.text and request.query.terms)
-    mode, notice = choose_mode(request.mode, has_vectors=semantic is not None, has_words=has_words, why_not=why_not)
+    choice = choose_mode(request.mode, has_vectors=semantic is not None, has_words=has_words, why_not=why_not)
+    mode = choice.mode
     lexical = None if mode == "semantic" else rank_lexical(database, request.query, request.wanted, DEPTH)
     has_known_word = _knows_a_word(database, request.query) if lexical is None else lexical.has_known_term
     rankings = [] if lexical is None else [lexical.ranking]
@@ -119,7 +120,7 @@ def find(
     unknown = has_words and ready.has_documents and not has_known_word
     said = (
         _describe_fields(request.query.unknown_fields),
-        notice,
+        choice.notice,
         _describe_unknown(mode, found=bool(groups)) if unknown else None,
         describe_missing(ready),
     )

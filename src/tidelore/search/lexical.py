@@ -8,7 +8,7 @@ missed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ from tidelore.search.fuse import Ranking, fuse
 from tidelore.search.query import Query
 from tidelore.search.spelling import longer_words
 from tidelore.store.database.port import Database
-from tidelore.store.reading.fulltext import Ask, DocumentFilter, FilterShare, FullText, Gate, Term, full_text
+from tidelore.store.reading.fulltext import Ask, DocumentFilter, FilterShare, FullText, Gate, Scored, Term, full_text
 
 DEPTH = 200
 """The most documents in a ranking."""
@@ -148,22 +148,26 @@ def _by_words(
         known = {term for earlier in opened for term in earlier.terms}
         left = [entry for entry in scored if entry.term not in known]
         opened.append(gate)
-        found = {**dict(text.rank(ask(left, gate), wanted, depth)), **found}
+        found = {**_scores(text.rank(ask(left, gate), wanted, depth)), **found}
         if len(found) >= ENOUGH:
             break
     else:
-        found = dict(text.rank(ask(scored), wanted, depth))
+        found = _scores(text.rank(ask(scored), wanted, depth))
         enough = False
     complete = frozenset(text.containing_all(ask(present), wanted, depth)) if len(present) > 1 else frozenset()
     if not complete <= found.keys():
         # They pass every gate, but their scores may be too low. Scoring them is dear, so only if it is needed.
         whole = Gate(tuple(entry.term for entry in present), needs_all=True)
-        found |= text.rank(ask(scored, whole), wanted, depth)
+        found |= _scores(text.rank(ask(scored, whole), wanted, depth))
         complete &= found.keys()
     best = sorted(found, key=lambda row_id: (row_id not in complete, -found[row_id], -row_id))[:depth]
     # By score alone, a long document that contains all words could be cut off, so those are selected first.
     scores = {row_id: found[row_id] for row_id in sorted(best, key=lambda row_id: (-found[row_id], -row_id))}
     return _ByWords(scores, tuple(opened), complete, enough or len(found) >= depth)
+
+
+def _scores(ranked: Iterable[Scored]) -> dict[int, float]:
+    return {entry.id: entry.score for entry in ranked}
 
 
 def _with_names(scores: Mapping[int, float], names: Sequence[Ranking], inside: Sequence[int], depth: int) -> Ranking:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from tidelore.core.patterns import late_pattern
 from tidelore.store.reading.fulltext import CLOSING, OPENING, Term
@@ -18,15 +19,15 @@ LENGTH = 400
 _STATES, _DECIDES = 8, 3
 """How many more words of the query another paragraph must hold to be better than one that states a decision
 ("Decision: …"), or one that tells of a decision."""
-_HINTS = ("deci", "chose", "settled", "conclu", "going with")
-"""Parts of the words that the patterns of decisions look for; most paragraphs have none of them."""
+_HINTS = ("decision", "decided", "chose", "settled on", "concluded", "conclusion", "going with")
+"""What the patterns of decisions look for; most paragraphs have none of these."""
 _SHORTEST = 40
 """A paragraph of fewer characters, such as a heading, is read together with the next one."""
 _ENDINGS = ("ings", "ing", "ies", "ied", "ed", "es", "ly", "s", "e", "y")
 _SHORTEST_STEM = 3
 
 
-class Passage(NamedTuple):
+class Passage(Struct, frozen=True):
     """A paragraph with marked hits, and how well it answers."""
 
     text: str
@@ -35,8 +36,6 @@ class Passage(NamedTuple):
 
 _PART = late_pattern(r"\s*\f\s*")
 _PARAGRAPH = late_pattern(r"\n[ \t]*\n\s*")
-_MARK = late_pattern(f"[{OPENING}{CLOSING}]")
-_HIT = late_pattern(f"{OPENING}([^{OPENING}{CLOSING}]*){CLOSING}")
 _WORD = late_pattern(r"\w+")
 _SPEAKER = late_pattern(rf"@[\w.{OPENING}{CLOSING}-]+ \(\d{{4}}-\d\d-\d\d\)[^:\n]{{0,300}}?: ")
 _STATED = late_pattern(
@@ -78,7 +77,7 @@ def _paragraphs(marked: str) -> Iterator[str]:
 
 
 def _rank(text: str) -> float:
-    words = {stem(word) for hit in _HIT.findall(text) for word in _WORD.findall(hit)}
+    words = {stem(word) for hit in _hits(text) for word in ((hit,) if hit.isalnum() else _WORD.findall(hit))}
     plain = text.replace(OPENING, "").replace(CLOSING, "")
     rank = float(len(words))
     low = plain[:4000].lower()
@@ -89,6 +88,12 @@ def _rank(text: str) -> float:
             rank += _DECIDES
     # A heading or a lone word answers nothing.
     return rank - (1.5 if len(plain) < _SHORTEST else 0)
+
+
+def _hits(marked: str) -> set[str]:
+    """Return the marked parts of a text; no pattern, because a process that searches once would have to compile it."""
+    parts = (part.partition(CLOSING) for part in marked.split(OPENING)[1:])
+    return {hit for hit, closing, _ in parts if closing}
 
 
 def _may_decide(low: str) -> bool:
@@ -108,17 +113,28 @@ def _cut(text: str, length: int) -> str:
     if wanted > length // 2 and wanted < len(text):
         begin = text.rfind(" ", 0, wanted - length // 4) + 1
     room, end, inside = length - (1 if begin else 0) - 1, begin, False
-    for mark in _MARK.finditer(text, begin):
-        if mark.start() - end > room:
+    for at in _mark_places(text, begin):
+        if at - end > room:
             break
-        room -= mark.start() - end
-        end, inside = mark.end(), mark[0] == OPENING
+        room -= at - end
+        end, inside = at + 1, text[at] == OPENING
     end = min(end + room, len(text))
     kept = text[begin:end] + (CLOSING if inside else "")
     space = kept.rfind(" ")
     if end < len(text) and space > len(kept) // 2 and OPENING not in kept[space:]:
         kept = kept[:space]
     return ("…" if begin else "") + kept.rstrip() + ("…" if end < len(text) else "")
+
+
+def _mark_places(text: str, begin: int) -> Iterator[int]:
+    opening, closing = text.find(OPENING, begin), text.find(CLOSING, begin)
+    while opening >= 0 or closing >= 0:
+        if closing < 0 or 0 <= opening < closing:
+            yield opening
+            opening = text.find(OPENING, opening + 1)
+        else:
+            yield closing
+            closing = text.find(CLOSING, closing + 1)
 
 
 def mark_words(text: str, terms: Sequence[Term]) -> str:

@@ -82,21 +82,21 @@ def parse_query(text: str) -> Query:
     fields: list[tuple[str, str]] = []
     spoken: list[str] = []
     unknown: list[str] = []
-    for piece in _PIECE.finditer(clean):
-        value = piece["word"] if piece["phrase"] is None else piece["phrase"].strip()
-        if piece["field"] and value and not piece["minus"]:
-            fields.append((piece["field"].lower(), value))
+    for piece in _pieces(clean):
+        value = piece.word or "" if piece.phrase is None else piece.phrase.strip()
+        if piece.field and value and not piece.is_excluded:
+            fields.append((piece.field.lower(), value))
             continue
-        whole = piece[0].lstrip("-") if piece["field"] else value
-        if piece["minus"]:
+        whole = piece.text.lstrip("-") if piece.field else value
+        if piece.is_excluded:
             excluded += _exact(whole)
             continue
-        if piece["word"] and not piece["field"] and (like := _FIELD_LIKE.match(clean, piece.start())):
+        if piece.word and not piece.field and ":" in clean and (like := _FIELD_LIKE.match(clean, piece.start)):
             unknown.append(like[1].lower())
         spoken.append(whole)
-        if piece["phrase"] is not None and not piece["field"]:
+        if piece.phrase is not None and not piece.field:
             # A phrase even if it is a single word: such a word is not corrected.
-            wanted += (term._replace(is_phrase=True) for term in _exact(whole))
+            wanted += (Term(term.text, is_phrase=True) for term in _exact(whole))
         else:
             for term in _word(whole):
                 (common if term.text.lower() in STOP_WORDS else wanted).append(term)
@@ -111,14 +111,43 @@ def parse_query(text: str) -> Query:
     )
 
 
+class _Piece(Struct, frozen=True):
+    """A part of a query as it is written, from `start` on: a word or a phrase, perhaps of a field."""
+
+    text: str
+    word: str | None
+    phrase: str | None = None
+    field: str | None = None
+    is_excluded: bool = False
+    start: int = 0
+
+
+def _pieces(text: str) -> Iterator[_Piece]:
+    if not any(mark in text for mark in '":-'):
+        # Only words; compiling the pattern takes longer than parsing them.
+        yield from (_Piece(word, word) for word in text.split())
+        return
+    for found in _PIECE.finditer(text):
+        is_excluded = found["minus"] is not None
+        yield _Piece(found[0], found["word"], found["phrase"], found["field"], is_excluded, found.start())
+
+
 def is_identifier(word: str) -> bool:
     """Return whether a word looks like an identifier or a path."""
-    return _IDENTIFIER.match(word) is not None
+    return not _is_ordinary(word) and _IDENTIFIER.match(word) is not None
+
+
+def _is_ordinary(word: str) -> bool:
+    """Return whether a word has only ASCII letters and digits, and no capital after its first letter.
+
+    Most words are like this, and compiling the patterns that split the others takes longer than parsing a query.
+    """
+    return word.isascii() and word.isalnum() and word[1:] == word[1:].lower()
 
 
 def _exact(text: str) -> Iterator[Term]:
     """Yield the text as one term: a phrase, or a word if it is a single word."""
-    parts = _PART.findall(text)
+    parts = _parts(text)
     if parts:
         yield Term(text[:LONGEST_TERM], is_phrase=len(parts) > 1)
 
@@ -126,13 +155,17 @@ def _exact(text: str) -> Iterator[Term]:
 def _word(word: str) -> Iterator[Term]:
     """Yield the terms of one word: its parts, and before them the whole word if it is an identifier."""
     name = word.strip(_BORDER)
-    parts = _PART.findall(word)
+    parts = _parts(word)
     if is_identifier(name) and len(parts) > 1:
         yield Term(name[:LONGEST_TERM], is_phrase=True)
     for part in parts:
         for piece in split_scripts(part) if is_unspaced(part) else (part,):
             asked = parts_to_ask(piece[:LONGEST_TERM]) if is_unspaced(piece) else (piece[:LONGEST_TERM],)
             yield from (Term(text, is_phrase=False) for text in asked)
+
+
+def _parts(text: str) -> list[str]:
+    return [text] if _is_ordinary(text) else _PART.findall(text)
 
 
 def _names(word: str) -> Iterator[str]:

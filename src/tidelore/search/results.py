@@ -6,18 +6,16 @@ so a match by words in one document and by meaning in another count for the same
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from msgspec import Struct
 
-from tidelore.core.patterns import late_pattern
 from tidelore.core.references import sign_of
 from tidelore.core.text import without_hidden
 from tidelore.search.fuse import Fused, Ranking, best_first, fused_scores, ranks_in, stand_in
 from tidelore.store.reading.found_documents import DocumentRow, ThreadKey
 from tidelore.store.reading.fulltext import CLOSING, OPENING
 
-_MARKS = late_pattern(f"([{OPENING}{CLOSING}])")
 _LONGEST_SNIPPET = 600
 _BEFORE_HIT = 200
 _NEXT_BEST = 4
@@ -113,7 +111,7 @@ def read_snippet(marked: str) -> Snippet:
     text = ""
     opened: int | None = None
     highlights: list[tuple[int, int]] = []
-    for part in _MARKS.split(marked):
+    for part in _split_marks(marked):
         if part == OPENING:
             opened = len(text)
         elif part == CLOSING:
@@ -131,6 +129,18 @@ def read_snippet(marked: str) -> Snippet:
             words = " ".join(shown.split())
             text += f"{words} " if words and shown[-1].isspace() else words
     return _shortened(Snippet(text.rstrip(), tuple(highlights)))
+
+
+def _split_marks(marked: str) -> Iterator[str]:
+    """Yield the marks of a text and what is between them; no pattern, because it would be compiled for each search."""
+    for number, part in enumerate(marked.split(OPENING)):
+        if number:
+            yield OPENING
+        before, *rest = part.split(CLOSING)
+        yield before
+        for after in rest:
+            yield CLOSING
+            yield after
 
 
 def _shortened(snippet: Snippet) -> Snippet:

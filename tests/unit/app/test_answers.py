@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import importlib
+import pkgutil
+from typing import Annotated, get_args
 
+import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from tidelore.app.answers import ChosenFields, Instant, answer_tokens, fitting, means, robot_form
+import tidelore.app
+from tidelore.app.answers import (
+    ChosenFields,
+    Instant,
+    answer_tokens,
+    copy_fields,
+    fitting,
+    flag,
+    instant,
+    means,
+    robot_form,
+)
+from tidelore.app.answers import _conversions as conversions
 from tidelore.core.text import estimate_tokens, excerpt
 
 
@@ -76,3 +91,42 @@ def test_an_excerpt_is_cut_between_words_and_says_so() -> None:
     assert excerpt("  whole\u200b text ", 20) == ("whole text", False)
     assert excerpt("one two three four", 12) == ("one two…", True)
     assert excerpt("x" * 30, 10) == ("x" * 9 + "…", True)
+
+
+class Stored(Struct):
+    seen_at: Annotated[Instant, means("when")]
+    is_open: Annotated[bool, means("an open one, or not")]
+    is_draft: bool | None = None
+
+
+class Row(Struct):
+    seen_at: int = 5
+    is_open: int = 1
+    is_draft: int | None = None
+
+
+def test_copied_instants_and_flags_are_converted() -> None:
+    assert copy_fields(Stored, Row()) == Stored(Instant(5), True)
+    assert copy_fields(Stored, Row(is_draft=0)).is_draft is False
+
+
+def test_the_written_annotations_of_all_answers_say_what_the_evaluated_ones_do() -> None:
+    shapes = set()
+    for module in pkgutil.walk_packages(tidelore.app.__path__, "tidelore.app."):
+        found = vars(importlib.import_module(module.name)).values()
+        shapes |= {one for one in found if isinstance(one, type) and issubclass(one, Struct) and one is not Struct}
+    assert len(shapes) > 100
+    for shape in shapes:
+        try:
+            fields = msgspec.structs.fields(shape)
+        except NameError:
+            # It names types that only type checkers import; answers do not.
+            continue
+        expected: dict[str, object] = {}
+        for field in fields:
+            plain = get_args(field.type)[0] if hasattr(field.type, "__metadata__") else field.type
+            if field.name.endswith("_at"):
+                expected[field.name] = instant
+            elif plain in (bool, bool | None):
+                expected[field.name] = bool if plain is bool else flag
+        assert dict(conversions(shape)) == expected, shape

@@ -5,11 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tidelore.app.showing import ChangedFile, NotePosition
 from tidelore.cli.output.conversations import describe_duration, describe_file
-from tidelore.core.text import block, harmless, one_line, shorten, width, without_hidden, without_markdown
+from tidelore.core.text import (
+    _MARKDOWN,
+    _may_be_markdown,
+    block,
+    harmless,
+    one_line,
+    shorten,
+    width,
+    without_hidden,
+    without_markdown,
+)
 
 
 @pytest.mark.parametrize(
@@ -153,3 +165,9 @@ def test_spans_of_a_passage_move_with_its_words() -> None:
     spans = [(text.index(word), text.index(word) + len(word)) for word in words]
     shown, moved = without_markdown(text, spans)
     assert [shown[start:stop] for start, stop in moved] == ["bold", "code", "more", "bold"]
+
+
+@given(st.text("ab `*[](/h:ps)#-xX|\n", max_size=40))
+def test_what_the_pattern_of_markdown_finds_has_one_of_its_marks(text: str) -> None:
+    if _MARKDOWN.search(text):
+        assert _may_be_markdown(text)

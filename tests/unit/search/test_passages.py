@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tidelore.search.passages import LENGTH, best_passage, mark_words
+from tidelore.search.passages import (
+    _DECIDED,
+    _STATED,
+    LENGTH,
+    _hits,
+    _mark_places,
+    _may_decide,
+    best_passage,
+    mark_words,
+)
 from tidelore.search.query import parse_query
-from tidelore.search.results import read_snippet
+from tidelore.search.results import _split_marks, read_snippet
 from tidelore.store.reading.fulltext import CLOSING, OPENING
 from tidelore_world.prose import Prose
 from tidelore_world.prose.stories import STORIES
@@ -68,3 +80,20 @@ def test_a_long_paragraph_is_cut_around_its_first_hit_and_marked_as_cut() -> Non
     assert len(found.text) <= LENGTH
     assert (found.text[0], found.text[-1]) == ("…", "…")
     assert [found.text[start:end] for start, end in found.highlights] == ["crane"]
+
+
+@given(st.text(f"ab {OPENING}{CLOSING}", max_size=30), st.integers(0, 5))
+def test_marks_are_found_as_a_pattern_finds_them(text: str, begin: int) -> None:
+    pattern = re.compile(f"[{OPENING}{CLOSING}]")
+    assert list(_mark_places(text, begin)) == [found.start() for found in pattern.finditer(text, begin)]
+    assert _hits(text) == set(re.findall(f"{OPENING}([^{OPENING}{CLOSING}]*){CLOSING}", text))
+    assert list(_split_marks(text)) == re.split(f"([{OPENING}{CLOSING}])", text)
+
+
+@given(
+    st.text("decisonhgwtul :#@\n", max_size=60)
+    | st.sampled_from(["We chose it", "Decision: go", "we are going with x"])
+)
+def test_what_tells_of_a_decision_has_one_of_the_hints(text: str) -> None:
+    if _STATED.search(text.lower()) or _DECIDED.search(text.lower()):
+        assert _may_decide(text.lower())

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidelore.search import query as query_module
 from tidelore.search.query import FIELDS, LONGEST_TERM, MOST_NAMES, MOST_TERMS, Query, is_identifier, parse_query
 from tidelore.store.reading.fulltext import Term
 
@@ -136,3 +137,17 @@ def test_any_text_is_parsed_into_non_empty_encodable_terms(text: str) -> None:
 )
 def test_an_unknown_query_field_is_reported(text: str, unknown: tuple[str, ...]) -> None:
     assert parse_query(text).unknown_fields == unknown
+
+
+@given(st.text() | st.text('ab09_.:/-" \u00a0\u2003ü', max_size=40))
+def test_pieces_of_a_query_are_split_as_the_pattern_splits_them(text: str) -> None:
+    found = query_module._PIECE.finditer(text)
+    split = [(piece.text, piece.word) for piece in query_module._pieces(text)]
+    assert split == [(one[0], one["word"]) for one in found]
+
+
+@given(st.text("abXY09_.:/- ü", max_size=12))
+def test_a_word_that_is_ordinary_is_no_identifier_and_has_one_part(word: str) -> None:
+    if query_module._is_ordinary(word):
+        assert query_module._IDENTIFIER.match(word) is None
+        assert query_module._PART.findall(word) == [word]

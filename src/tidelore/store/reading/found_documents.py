@@ -6,14 +6,13 @@ Apart from the sources of documents, because a search must not load the modules 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from msgspec import Struct
 
 from tidelore.store.database.port import Database
 
 
-class ThreadKey(NamedTuple):
+class ThreadKey(Struct, frozen=True):
     """The issue, merge request, topic or post a document belongs to."""
 
     type: str
@@ -38,7 +37,7 @@ class DocumentRow(Struct, frozen=True):
     references_short: str | None
 
 
-class DocumentText(NamedTuple):
+class DocumentText(Struct, frozen=True):
     """A text of a document, and who wrote it: a description, a note or a comment."""
 
     document_id: int
@@ -48,7 +47,7 @@ class DocumentText(NamedTuple):
     body: str
 
 
-class Readiness(NamedTuple):
+class Readiness(Struct, frozen=True):
     """What can be searched: whether there are documents, and how many sources still wait for one."""
 
     has_documents: bool

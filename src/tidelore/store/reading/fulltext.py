@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from tidelore.core.patterns import late_pattern
 from tidelore.core.words import is_unspaced, pairs_of, phrase_places, split_scripts
@@ -96,14 +96,14 @@ OPENING, CLOSING = "\x02", "\x03"
 MOST_NAMED = 1_000
 
 
-class Term(NamedTuple):
+class Term(Struct, frozen=True, array_like=True):
     """A word, or the words of a phrase in order, as plain text."""
 
     text: str
     is_phrase: bool = False
 
 
-class Gate(NamedTuple):
+class Gate(Struct, frozen=True):
     """Which documents are ranked at all: those with any of these terms, or those with all of them."""
 
     terms: tuple[Term, ...]
@@ -124,14 +124,14 @@ class Ask(Struct, frozen=True):
     is_narrow: bool = False
 
 
-class Scored(NamedTuple):
+class Scored(Struct, frozen=True):
     """A document and its score; scores for the same terms are comparable, whatever the gate."""
 
     id: int
     score: float
 
 
-class FilterShare(NamedTuple):
+class FilterShare(Struct, frozen=True):
     """The share of documents a filter accepts, by the word index and by row indexes; 1 if an index cannot tell."""
 
     by_words: float = 1.0
@@ -321,7 +321,7 @@ class SqliteFullText:
         return "".join(f" AND {condition}" for condition in found), params
 
 
-class Matching(NamedTuple):
+class Matching(Struct, frozen=True):
     """The MATCH expressions that find the documents to rank.
 
     The score is a sum over the terms of an expression, and each mention of a term costs a look at all documents that
@@ -353,7 +353,7 @@ class Matching(NamedTuple):
 
     @property
     def params(self) -> dict[str, str]:
-        return {name: text for name, text in self._asdict().items() if text is not None}
+        return {name: text for name, text in asdict(self).items() if text is not None}
 
     def ranking(self, among: str, then: str, *, shortlisted: bool) -> str:
         """Return the query for the best documents that pass the filter: from a shortlist, or from all."""

@@ -10,7 +10,8 @@ Also tells how common words are in SQLite, from samples of its word index (for P
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from tidelore.core.words import plain_words
 from tidelore.store.database.port import Database, Transaction
@@ -76,7 +77,7 @@ _BEYOND_DOUBT = 2
 """If an estimate exceeds the counting limit by this factor, do not count."""
 
 
-class _Span(NamedTuple):
+class _Span(Struct, frozen=True):
     """The range of document ids; it has hardly any unused ids."""
 
     first: int
@@ -87,7 +88,7 @@ class _Span(NamedTuple):
         return self.last - self.first + 1
 
 
-class _Stretch(NamedTuple):
+class _Stretch(Struct, frozen=True):
     """The number of matching documents found from one end of the ids, and the last one at `end`."""
 
     documents: int
