@@ -64,15 +64,12 @@ def sort_out(items: Sequence[Item[R]], stored: Mapping[RemoteId, Version], horiz
 
     What is not stored and was last updated before the horizon is left out.
     """
-    newest: dict[RemoteId, Item[R]] = {}
-    replayed = stale = 0
-    for item in items:
-        rival = newest.get(item.version.id)
-        if rival is not None:
-            replayed += 1
-            if rival.version.updated_at > item.version.updated_at:
-                continue
-        newest[item.version.id] = item
+    newest = {item.version.id: item for item in items}
+    stale = 0
+    replayed = len(items) - len(newest)
+    if replayed:
+        # Of two with the same id the newer one counts, and of two with the same time the later one.
+        newest = {item.version.id: item for item in sorted(items, key=lambda item: item.version.updated_at)}
     created: list[Item[R]] = []
     changed: list[Item[R]] = []
     for item in newest.values():

@@ -11,9 +11,8 @@ again; a killed process loses nothing. What is written before an outbound reques
 from __future__ import annotations
 
 import os
-import re
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from itertools import chain, islice
@@ -26,35 +25,65 @@ from tidelore.core.errors import DatabaseUnusable, IntegrityError, NotFound, Sto
 from tidelore.core.patterns import late_pattern
 from tidelore.store.database.port import SCHEMA_RECORD, Flush, Params, Patience, Row, foreign_database
 
-SIZES = (64, 32, 8, 2, 1)
-"""The numbers of rows one statement may insert. Only a few sizes, so that prepared statements are reused."""
+SIZES = (256, 128, 100, 99, 64, 32, 16, 8, 4, 2, 1)
+"""The numbers of rows one statement may insert. Only a few sizes, so that prepared statements are reused; 100 is a full
+page. Few statements are also better beside a busy thread: after each one the interpreter's lock is waited for."""
 LONGEST_CACHED = 16_384
 """The driver does not cache a statement with a longer text (in bytes): it would be prepared again for each page."""
 
 _VALUES = " VALUES "
-_PIECE = late_pattern(r"'(?:[^']|'')*'|(?<!:):(\w+)|[()]")
+_PIECE = late_pattern(r"'(?:[^']|'')*'|(?<!:):(\w+)|[()]|, ")
+
+
+class Repeated:
+    """An INSERT of one row as a statement for several: its texts with positional parameters, by the number of rows.
+
+    Texts are short, so that a page of a wide table fits into one that is cached: a parameter has a number only if it
+    is not the next one, and the values are not separated by blanks.
+    """
+
+    def __init__(self, head: str, row: Sequence[str | int], tail: str, width: int) -> None:
+        self._head = head
+        self._row = row
+        self._tail = tail
+        self._width = width
+        self._texts: dict[int, str] = {}
+        most = LONGEST_CACHED - len(f"{head}{tail}".encode())
+        self.sizes = tuple(size for size in SIZES if size == 1 or size * len(f"{self._values(size)},".encode()) <= most)
+        """The numbers of rows that a statement may have so that the driver caches it."""
+
+    def text(self, size: int) -> str:
+        if size not in self._texts:
+            self._texts[size] = f"{self._head}{','.join(map(self._values, range(size)))}{self._tail}"
+        return self._texts[size]
+
+    def _values(self, number: int) -> str:
+        first = number * self._width
+        return "".join([piece if isinstance(piece, str) else f"?{first + piece}" for piece in self._row])
 
 
 @lru_cache(maxsize=256)
-def repeated(sql: str, names: tuple[str, ...]) -> Mapping[int, str]:
-    """Return an INSERT with numbered parameters for each group size whose text the driver caches.
-
-    Empty if the statement cannot be repeated.
-    """
+def repeated(sql: str, names: tuple[str, ...]) -> Repeated | None:
+    """Return an INSERT as a statement for several rows; None if it cannot be repeated, or does not use every name."""
     head, _, rest = sql.partition(_VALUES)
     end = _closing(rest)
     if end is None or _has_parameters(head) or _has_parameters(rest[end:]):
-        return {}
+        return None
     places = {name: place for place, name in enumerate(names, 1)}
-
-    def row(number: int) -> str:
-        def numbered(piece: re.Match[str]) -> str:
-            return piece[0] if piece[1] is None else f"?{places[piece[1]] + number * len(names)}"
-
-        return _PIECE.sub(numbered, rest[:end])
-
-    texts = {size: f"{head}{_VALUES}{', '.join(map(row, range(size)))}{rest[end:]}" for size in SIZES}
-    return {size: text for size, text in texts.items() if size == 1 or len(text.encode()) <= LONGEST_CACHED}
+    row: list[str | int] = []
+    begin = highest = 0
+    for piece in _PIECE.finditer(rest[:end]):
+        row.append(rest[begin : piece.start()])
+        begin = piece.end()
+        if piece[1] is None:
+            row.append("," if piece[0] == ", " else piece[0])
+            continue
+        place = places[piece[1]]
+        row.append("?" if place == highest + 1 else place)
+        highest = max(highest, place)
+    if highest < len(names):
+        return None
+    return Repeated(f"{head}{_VALUES}", row, rest[end:], len(names))
 
 
 def grouped(rows: Iterable[Sequence[Any]], sizes: Collection[int] = SIZES) -> Iterator[tuple[int, list[Any]]]:
@@ -229,14 +258,14 @@ class SqliteDatabase:
             self._connection.executemany(sql, rows)
 
     def execute_rows(self, sql: str, names: Sequence[str], rows: Iterable[Row]) -> None:
-        texts = repeated(sql, tuple(names))
+        insert = repeated(sql, tuple(names))
         with self._translated:
-            if not texts:
+            if insert is None:
                 # SQLite numbers named parameters in order of appearance, and binding by number takes half the time.
                 self._connection.executemany(sql, rows)
             else:
-                for size, values in grouped(rows, texts):
-                    self._connection.execute(texts[size], values)
+                for size, values in grouped(rows, insert.sizes):
+                    self._connection.execute(insert.text(size), values)
 
     def change(self, sql: str, params: Params | None = None) -> int:
         with self._translated:

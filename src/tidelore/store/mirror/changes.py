@@ -17,20 +17,23 @@ _TABLES = {"issue": "issues", "merge_request": "merge_requests", "topic": "topic
 def note_changes(tx: Transaction, source_type: str, ids: Iterable[int], now_ms: int) -> None:
     """Note that sources change in this transaction; a discussion counts as a change of its item."""
     if source_type != "discussion":
-        tx.gathered(number_changes).update((source_type, row_id, now_ms) for row_id in ids)
+        tx.gathered(number_changes).add((source_type, tuple(ids), now_ms))
         return
     rows = tx.execute(
         f"SELECT DISTINCT issue_id, merge_request_id FROM discussions WHERE id {tx.among('ids')}",
         {"ids": tx.integers(ids)},
     )
-    tx.gathered(number_changes).update(
-        ("merge_request", request, now_ms) if issue is None else ("issue", issue, now_ms) for issue, request in rows
-    )
+    noted = tx.gathered(number_changes)
+    noted.add(("issue", tuple([issue for issue, _ in rows if issue is not None]), now_ms))
+    noted.add(("merge_request", tuple([request for _, request in rows if request is not None]), now_ms))
 
 
 def number_changes(tx: Transaction, noted: Collection[Row]) -> None:
     """Give the noted changes the next number."""
-    if not noted:
+    changed: dict[str, set[int]] = {}
+    for source_type, ids, _ in noted:
+        changed.setdefault(source_type, set()).update(ids)
+    if not any(changed.values()):
         return
     now = max(row[2] for row in noted)
     ((seq,),) = tx.execute(
@@ -39,8 +42,7 @@ def number_changes(tx: Transaction, noted: Collection[Row]) -> None:
         {"now": now},
     )
     for source_type, table in _TABLES.items():
-        ids = sorted({row_id for kind, row_id, _ in noted if kind == source_type})
-        if ids:
+        if ids := sorted(changed.get(source_type, ())):
             project = "NULL" if source_type == "post" else "project_id"
             tx.execute(
                 "INSERT INTO changes (thread_type, thread_id, project_id, first_seq, seq, changed_at)"

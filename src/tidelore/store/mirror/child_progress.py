@@ -9,7 +9,8 @@ that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import msgspec
 from msgspec import Struct
@@ -116,18 +117,16 @@ _LONGEST_PAUSE_MS = 86_400_000
 IS_DUE = "c.parent_updated_at > COALESCE(c.synced_for, -1)"
 """The condition under which a parent's children are not synced for its version."""
 _OF_KIND = "c.project_id = :project_id AND c.parent_kind = :parent_kind AND c.kind = :kind"
-_COLUMNS = ("project_id", "parent_kind", "kind", "parent_id", "parent_updated_at")
 _NOTE = (
-    f"INSERT INTO child_sync ({', '.join(_COLUMNS)}) VALUES ({', '.join(f':{name}' for name in _COLUMNS)})"
-    " ON CONFLICT (project_id, parent_kind, kind, parent_id)"
-    " DO UPDATE SET parent_updated_at = excluded.parent_updated_at, attempts = 0"
-)
-_NOTE_ON_DEMAND = (
-    f"INSERT INTO child_sync ({', '.join(_COLUMNS)}, synced_for) VALUES ({', '.join(f':{name}' for name in _COLUMNS)},"
-    " :synced_for) ON CONFLICT (project_id, parent_kind, kind, parent_id)"
+    "INSERT INTO child_sync (project_id, parent_kind, kind, parent_id, parent_updated_at, synced_for)"
+    " SELECT p.project_id, CAST(:parent_kind AS TEXT), k.kind, p.id, p.updated_at,"
+    " CASE WHEN k.on_demand = 1 THEN p.updated_at END FROM ({kinds}) k CROSS JOIN {table} p"
+    " WHERE p.id {among} ON CONFLICT (project_id, parent_kind, kind, parent_id)"
     " DO UPDATE SET parent_updated_at = excluded.parent_updated_at, attempts = 0, synced_for = CASE"
-    " WHEN child_sync.synced_for IS NULL THEN NULL ELSE excluded.parent_updated_at END"
+    " WHEN excluded.synced_for IS NULL OR child_sync.synced_for IS NULL THEN child_sync.synced_for"
+    " ELSE excluded.synced_for END"
 )
+"""For every kind of children in one statement. Only kinds that are read on demand have a `synced_for` to insert."""
 
 
 def due_rows(database: Database) -> str:
@@ -140,26 +139,20 @@ def kind_params(kind: ParentKind, name: str, project_id: int) -> dict[str, objec
     return {"project_id": project_id, "parent_kind": kind.table, "kind": name}
 
 
-def note_parents(tx: Transaction, kind: ParentKind, project_id: int, versions: Mapping[int, int]) -> None:
-    """Record the stored version of parents (row id to `updated_at`); children read for another one become due.
+def note_parents(tx: Transaction, kind: ParentKind, parents: Iterable[int]) -> None:
+    """Record the stored version of parents, by their row ids; children read for another version become due.
 
     Kinds that are read on demand do not: they are due from `make_due` until they are read.
     """
-    rows = [
-        (project_id, kind.table, name, parent_id, updated_at)
-        for name in kind.kinds
-        if name not in kind.on_demand
-        for parent_id, updated_at in versions.items()
-    ]
-    tx.execute_rows(_NOTE, _COLUMNS, rows)
-    asked = [
-        (project_id, kind.table, name, parent_id, updated_at, updated_at)
-        for name in kind.on_demand
-        if name in kind.children
-        for parent_id, updated_at in versions.items()
-    ]
-    if asked:
-        tx.execute_rows(_NOTE_ON_DEMAND, (*_COLUMNS, "synced_for"), asked)
+    if kind.kinds:
+        params = {"parent_kind": kind.table, "ids": tx.integers(parents)}
+        tx.execute(_note_sql(kind.table, kind.kinds, kind.on_demand, tx.among("ids")), params)
+
+
+@lru_cache(maxsize=32)
+def _note_sql(table: str, kinds: tuple[str, ...], on_demand: tuple[str, ...], among: str) -> str:
+    rows = " UNION ALL ".join(f"SELECT '{name}' AS kind, {int(name in on_demand)} AS on_demand" for name in kinds)
+    return _NOTE.format(kinds=rows, table=table, among=among)
 
 
 def synced_parents(tx: Transaction, kind: ParentKind, name: str, project_id: int, parents: Iterable[int]) -> list[int]:

@@ -8,7 +8,7 @@ A mark also notes the change of its item in `changes`, except when all sources a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -51,11 +51,18 @@ class DirtyMark(NamedTuple):
         return DocumentSource(self.type, self.id)
 
 
-def mark_parents(tx: Transaction, kind: ParentKind, parents: Iterable[int], now_ms: int) -> None:
-    """Mark parents and their discussions, whose documents contain the parent's title, labels and state."""
+def mark_parents(
+    tx: Transaction, kind: ParentKind, parents: Iterable[int], now_ms: int, older: Collection[int] | None = None
+) -> None:
+    """Mark parents and their discussions, whose documents contain the parent's title, labels and state.
+
+    If `older` is given, only those of the parents were stored before and can have discussions.
+    """
     ids = list(parents)
     mark_rows(tx, SOURCE_TYPES[kind.table], kind.table, ids, now_ms)
-    _mark_where(tx, "discussion", "discussions", kind.column, ids, now_ms)
+    with_discussions = ids if older is None else older
+    if with_discussions:
+        _mark_where(tx, "discussion", "discussions", kind.column, with_discussions, now_ms)
 
 
 def mark_rows(tx: Transaction, source_type: str, table: str, ids: Iterable[int], now_ms: int) -> None:

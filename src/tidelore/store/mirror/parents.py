@@ -73,7 +73,7 @@ def relink_people(
     """Set the people of each parent to exactly these; return the number of links."""
     if not fresh:
         _unlink(tx, table, column, names_by_parent)
-    rows = [(parent, name) for parent, names in names_by_parent.items() for name in dict.fromkeys(names)]
+    rows = [(parent, name) for parent, names in names_by_parent.items() if names for name in dict.fromkeys(names)]
     if rows:
         tx.execute_rows(
             f"INSERT INTO {table} ({column}, username) VALUES (:parent, :username)", ("parent", "username"), rows
@@ -256,6 +256,7 @@ class Family:
         self._columns = tuple(columns)
         self._values = attrgetter(*columns)
         self._flags = tuple(flags)
+        self._flag_values = [attrgetter(flag) for flag in flags]
 
     def of_source(
         self,
@@ -304,7 +305,7 @@ class Family:
         record = item.record
         return (
             *self._values(record),
-            *[int(getattr(record, flag)) for flag in self._flags],
+            *[int(value(record)) for value in self._flag_values],
             record.remote_id,
             project_id,
             now_ms,
@@ -327,7 +328,7 @@ def only_parents(items: Sequence[Item[ListedRecord]]) -> Sequence[Item[ParentRec
 
 
 def _are_parents(items: Sequence[Item[ListedRecord]]) -> TypeGuard[Sequence[Item[ParentRecord]]]:
-    return not any(isinstance(item.record, PullIssueRecord) for item in items)
+    return PullIssueRecord not in {type(item.record) for item in items}
 
 
 def write_parents(
@@ -340,18 +341,17 @@ def write_parents(
     before = telling_rows(tx, family.kind, project_id, known) if known else {}
     tx.execute_rows(family.upsert, family.names, [family.row(project_id, item, now_ms) for item in items])
     ids = row_ids(tx, family.table, project_id, [item.record.remote_id for item in items])
-    versions = {ids[item.record.remote_id]: item.record.updated_at for item in items}
     kind = family.kind
     unchanged = {
         name: synced_parents(tx, kind, name, project_id, unaffected(tx, kind, name, project_id, before, ids))
         for name in (kind.by_columns if before else ())
     }
-    note_parents(tx, kind, project_id, versions)
+    note_parents(tx, kind, ids.values())
     for name, parents in unchanged.items():
         carry_over(tx, kind, name, project_id, parents)
     for name, changed in silent_changes(tx, kind, project_id, before, ids).items() if before else ():
         make_due(tx, kind, name, project_id, changed)
-    mark_parents(tx, family.kind, ids.values(), now_ms)
+    mark_parents(tx, family.kind, ids.values(), now_ms, [ids[remote_id] for remote_id in known])
     counts = LinkCounts()
     for fresh in (True, False):
         group = [item.record for item in items if (item.record.remote_id not in known) is fresh]

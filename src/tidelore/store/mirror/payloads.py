@@ -85,8 +85,8 @@ def store_contents(
         _INSERT,
         _COLUMNS,
         [
-            (content.digest, project_id, resource_type, content.remote_id, *form, now_ms)
-            for content, form in zip(chosen, packed, strict=True)
+            (content_hash, project_id, resource_type, remote_id, encoding, payload, dictionary_id, now_ms)
+            for (remote_id, content_hash, _), (encoding, payload, dictionary_id) in zip(chosen, packed, strict=True)
         ],
     )
 
@@ -167,6 +167,8 @@ class Pack:
                 known = self._train(tx, project_id, resource_type, large, now_ms)
             dictionary_id, compressor = known or (None, self._compressor())
             squeezed = iter(_compress_all(compressor, large))
+            if len(large) == len(payloads):
+                return [Packed("zstd", payload, dictionary_id) for payload in squeezed]
             return [
                 Packed("identity", payload, None)
                 if len(payload) < _SMALL

@@ -68,7 +68,7 @@ def admit(tx: Transaction, scope: Scope, rejected: Sequence[Rejected], now_ms: i
         )
 
 
-def release(tx: Transaction, scope: Scope, keys: Sequence[str]) -> None:
+def release(tx: Transaction, scope: Scope, keys: Iterable[str]) -> None:
     """Delete entries that could be parsed, or whose items are gone."""
     if not _any(tx, scope):
         return

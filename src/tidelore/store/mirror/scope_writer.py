@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Generic, TypeVar
 
 from tidelore.core.model import Item, RemoteId, Scope, Version
@@ -88,9 +89,8 @@ class ScopeWriter(ABC, Generic[R, L]):
                 self._bury(tx, batch.gone, now)
             if batch.rejected:
                 admit(tx, self._scope, batch.rejected, now)
-            released = [*batch.released, *(str(item.version.id) for item in batch.items)]
-            if released:
-                release(tx, self._scope, released)
+            if batch.released or batch.items:
+                release(tx, self._scope, chain(batch.released, (str(item.version.id) for item in batch.items)))
             if batch.gaps is not None:
                 save_gaps(tx, self._scope, batch.gaps, now)
             save_cursor(tx, self._scope, batch.cursor, now)
