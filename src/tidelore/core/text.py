@@ -113,7 +113,9 @@ def without_markdown(text: str, spans: Sequence[tuple[int, int]] = ()) -> tuple[
 
 def _may_be_markdown(text: str) -> bool:
     """Return whether the pattern can match; compiling it takes longer than showing a page of results."""
-    return any(mark in text for mark in ("`", "**", "](", "# ", "[ ]", "[x]", "[X]")) or ("|" in text and "---" in text)
+    return any(mark in text for mark in ("`", "**", "](", "# ", "> ", "[ ]", "[x]", "[X]")) or (
+        "|" in text and "---" in text
+    )
 
 
 _EVENTS = {
