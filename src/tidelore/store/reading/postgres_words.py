@@ -126,7 +126,7 @@ def _times(rank: str) -> str:
 
 def _length(vector: str) -> str:
     """Return how many words a document has: every one has the mark # once, and its rank is divided by all places."""
-    return f"(0.6079271 / ts_rank({_EVERYWHERE}, {vector}, CAST('#' AS tsquery), 2) - 1)"
+    return f"(0.6079271 / GREATEST(ts_rank({_EVERYWHERE}, {vector}, CAST('#' AS tsquery), 2), 1e-9) - 1)"
 
 
 _SATURATION, _BY_LENGTH = 1.2, 0.75
