@@ -126,3 +126,14 @@ def test_migration_6_makes_words_of_older_documents_findable(postgres_server: Po
         assert migrate(database, 1) == [6]
         for word in ("crane", "join", "billing", "mira", "bug"):
             assert len(scores(database, Term(word))) == 1, word
+
+
+def test_documents_are_indexed_without_a_search_path_as_when_a_backup_is_restored(both: list[Database]) -> None:
+    _, postgres = both
+    before = postgres.read("SELECT id, search_vector::text FROM documents ORDER BY id")
+    postgres.script("SET search_path = ''")
+    try:
+        postgres.script("UPDATE public.documents SET title = title || ''")
+    finally:
+        postgres.script("RESET search_path")
+    assert postgres.read("SELECT id, search_vector::text FROM documents ORDER BY id") == before

@@ -2,7 +2,7 @@
 
 Terms are plain text, quoted (SQLite) or bound (PostgreSQL), so no text is parsed as an operator. SQLite uses FTS5
 with bm25: scoring costs far more than matching, so only documents that pass the gate are scored. PostgreSQL uses
-tsvector with GIN, and scores by the same formula (`postgres_words.py`).
+tsvector with GIN, and scores by the same formula (`vocabulary.py`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,16 @@ from msgspec.structs import asdict, replace
 from tidelore.core.patterns import late_pattern
 from tidelore.core.words import is_unspaced, pairs_of, phrase_places, split_scripts
 from tidelore.store.database.port import Database, Row
-from tidelore.store.reading.postgres_words import CommonWord, Scoring, WordQueries, about_all, common_words
-from tidelore.store.reading.vocabulary import count_matches, id_span, matches
+from tidelore.store.reading.vocabulary import (
+    CommonWord,
+    Scoring,
+    WordQueries,
+    about_all,
+    common_words,
+    count_matches,
+    id_span,
+    matches,
+)
 
 if TYPE_CHECKING:
     from tidelore.store.database.postgres import PostgresDatabase

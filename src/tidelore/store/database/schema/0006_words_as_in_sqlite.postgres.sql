@@ -8,11 +8,12 @@ ALTER TEXT SEARCH CONFIGURATION lore_words ADD MAPPING FOR
     WITH lore_stem;
 
 -- Takes away the signs between which PostgreSQL's parser finds no words. (`translate` takes ten times as long.)
--- Those beyond ASCII are listed, because what a letter is depends on the locale of a database.
+-- Those beyond ASCII are listed, because what a letter is depends on the locale of a database. Accents are removed as in
+-- `without_accents`, which cannot be called here: a backup is restored without a search path.
 CREATE FUNCTION without_signs(value text) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
     SELECT replace(replace(replace(replace(replace(replace(replace(replace(replace(
         CASE WHEN octet_length(value) = char_length(value) THEN value
-            ELSE regexp_replace(without_accents(value),
+            ELSE regexp_replace(normalize(regexp_replace(normalize(value, NFD), U&'[\0300-\036F]', '', 'g'), NFC),
                 U&'[\0080-\00A9\00AB-\00B1\00B4\00B6-\00B8\00BB\00BF\00D7\00F7\2000-\206F\20A0-\20CF\2190-\245F'
                 '\2500-\2BFF\3000-\3004\3008-\3020\3030\FE0F\FE30-\FE6F\FF01-\FF0F\FF1A-\FF20\FF3B-\FF40'
                 '\FF5B-\FF65\+01F000-\+01FAFF]', ' ', 'g') END,
