@@ -178,7 +178,7 @@ class FeedbackConsumer:
         found = self.project(project_id)
         if found is None:
             return
-        pulls = [pull_of(record) for record in records if isinstance(record, MergeRequestRecord)]
+        pulls = (pull_of(record) for record in records if isinstance(record, MergeRequestRecord))
         for pull in pulls if found.has_rule else ():
             if pull.number not in self._context(found).pulls and self._matches(found, pull):
                 self._track(tx, found, pull, now_ms)

@@ -117,7 +117,7 @@ def _items_of(record: type[C], items: Collection[Item[object]]) -> Collection[It
 
 
 def _have_record(items: Collection[Item[object]], record: type[C]) -> TypeGuard[Collection[Item[C]]]:
-    return all(isinstance(item.record, record) for item in items)
+    return all(issubclass(found, record) for found in {type(item.record) for item in items})
 
 
 class ChildWriter:
