@@ -82,7 +82,7 @@ COMMANDS = {
     "trending": ("tidelore.cli.activity:trending_command", "List the most shared links."),
     "count": ("tidelore.cli.count:count_command", "Count issues, merge requests and what belongs to them."),
     "similar": (
-        "tidelore.cli.similar:similar_command",
+        "tidelore.cli.reading.similar:similar_command",
         "Find threads similar to an item.",
     ),
     "duplicates": (
@@ -129,7 +129,7 @@ COMMANDS = {
         "Describe commands and errors as JSON.",
     ),
     "man": ("tidelore.cli.export.man:man_command", "Print a man page."),
-    "completions": ("tidelore.cli.completions:completions_command", "Print a shell completion script."),
+    "completions": ("tidelore.cli.export.completions:completions_command", "Print a shell completion script."),
 }
 SECTIONS = {
     "Set up": ("init", "init-db", "doctor", "sources", "move", "completions"),
