@@ -132,7 +132,7 @@ def _vocabulary(content: bytes, text: str) -> dict[str, int]:
         return msgspec.json.decode(content, type=_TokenizerFile).model.vocab
     # Finding the tokens of these characters takes half as long as decoding all.
     allowed = re.escape(bytes(sorted(set(f"{_SPACE}{text}".encode()))))
-    token = re.compile(rb'(?<!\\)"(<0x[0-9A-F]{2}>|[' + allowed + rb']+)":\s*([0-9]+)')
+    token = re.compile(rb'"(?<!\\")(<0x[0-9A-F]{2}>|[' + allowed + rb']+)":\s*([0-9]+)')
     return {name.decode(): int(number) for name, number in token.findall(content, start, end)}
 
 
