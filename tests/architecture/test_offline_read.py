@@ -199,6 +199,31 @@ def test_the_version_is_printed_before_anything_is_imported(tmp_path: Path) -> N
     assert {"click", "msgspec", "apsw"} & set(json.loads(done.stderr)) == set()
 
 
+POSTPONED = """
+import builtins, sys
+calls = []
+compiled = builtins.compile
+builtins.compile = lambda *words, **options: (calls.append(words[:2]), compiled(*words, **options))[1]
+from tidelore.cli.entry import _postpone_imports
+_postpone_imports()
+import click, typing, datetime, pickle
+import tidelore.cli.search
+calls = [words for words in calls if words[1] == "<string>"]
+assert calls == [], calls
+def shown(day: "datetime.date", names: "list['str']") -> "int | None": ...
+hints = typing.get_type_hints(shown)
+assert hints == {"day": datetime.date, "names": list[str], "return": int | None}, hints
+now = datetime.datetime.now(datetime.UTC)
+assert pickle.loads(pickle.dumps(now)) == now
+assert now.strftime("%Y") == str(now.year) and datetime.datetime.strptime("2026", "%Y").year == 2026
+"""
+
+
+def test_the_modules_of_a_search_compile_no_annotation_and_forward_references_still_work() -> None:
+    done = subprocess.run([sys.executable, "-c", POSTPONED], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_tables_of_all_forges_are_known_without_loading_a_source() -> None:
     done = subprocess.run([sys.executable, "-c", REGISTRY], capture_output=True, text=True, check=True)
     tables, modules = json.loads(done.stderr)
