@@ -128,8 +128,9 @@ def test_a_search_by_words_and_meaning_imports_neither_numpy_nor_the_writers_of_
     assert answer["mode"] == "hybrid"
     assert answer["items"][0]["ranks"] == {"lexical": 1, "semantic": 1}
     modules = set(json.loads(done.stderr)[1])
-    assert sorted((HEAVY - {"pathlib"}) & modules) == []
-    assert not {"tidelore.store.mirror.parents", "tidelore.store.mirror.documents"} & modules
+    assert sorted(HEAVY & modules) == []
+    needless = {"base64", "urllib.parse", "tidelore.cli.reading.similar", "tidelore.cli.export.completions"}
+    assert not {"tidelore.store.mirror.parents", "tidelore.store.mirror.documents", *needless} & modules
 
 
 def test_a_count_imports_neither_lists_nor_the_writers_of_the_mirror(copy: Path, tmp_path: Path) -> None:
@@ -196,6 +197,31 @@ def test_the_version_is_printed_before_anything_is_imported(tmp_path: Path) -> N
     )
     assert done.stdout.startswith("lore ")
     assert {"click", "msgspec", "apsw"} & set(json.loads(done.stderr)) == set()
+
+
+POSTPONED = """
+import builtins, sys
+calls = []
+compiled = builtins.compile
+builtins.compile = lambda *words, **options: (calls.append(words[:2]), compiled(*words, **options))[1]
+from tidelore.cli.entry import _postpone_imports
+_postpone_imports()
+import click, typing, datetime, pickle
+import tidelore.cli.search
+calls = [words for words in calls if words[1] == "<string>"]
+assert calls == [], calls
+def shown(day: "datetime.date", names: "list['str']") -> "int | None": ...
+hints = typing.get_type_hints(shown)
+assert hints == {"day": datetime.date, "names": list[str], "return": int | None}, hints
+now = datetime.datetime.now(datetime.UTC)
+assert pickle.loads(pickle.dumps(now)) == now
+assert now.strftime("%Y") == str(now.year) and datetime.datetime.strptime("2026", "%Y").year == 2026
+"""
+
+
+def test_the_modules_of_a_search_compile_no_annotation_and_forward_references_still_work() -> None:
+    done = subprocess.run([sys.executable, "-c", POSTPONED], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_tables_of_all_forges_are_known_without_loading_a_source() -> None:

@@ -24,7 +24,17 @@ from tidelore.store.database.sqlite import SqliteDatabase
 from tidelore.store.mirror.documents import DocumentSource, write_documents
 from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS
 from tidelore.store.reading import fulltext
-from tidelore.store.reading.fulltext import CLOSING, OPENING, Ask, DocumentFilter, FullText, Gate, Term, full_text
+from tidelore.store.reading.fulltext import (
+    CLOSING,
+    OPENING,
+    Ask,
+    DocumentFilter,
+    FullText,
+    Gate,
+    Scored,
+    Term,
+    full_text,
+)
 
 DAY = 86_400_000
 FILLER = "Nothing of note was said about this at the meeting on the quay."
@@ -218,6 +228,26 @@ def test_scores_behind_a_gate_equal_those_without_it(filled: Database, gate: Gat
     found = {scored.id: scored.score for scored in through}
     assert found == pytest.approx({row_id: whole[row_id] for row_id in found})
     assert [scored.score for scored in through] == sorted((scored.score for scored in through), reverse=True)
+
+
+def test_documents_with_all_words_are_scored_once_if_they_were_the_gate(
+    filled: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidelore.search.lexical.GATE_ROOM", 1)
+    monkeypatch.setattr("tidelore.search.lexical.ENOUGH", 1)
+    text = full_text(filled)
+    asked: list[Gate | None] = []
+    rank = type(text).rank
+
+    def counted(self: FullText, ask: Ask, wanted: DocumentFilter, limit: int) -> list[Scored]:
+        asked.append(ask.gate)
+        return rank(self, ask, wanted, limit)
+
+    monkeypatch.setattr(type(text), "rank", counted)
+    # The newest document with both words has not the best score.
+    found = rank_lexical(filled, parse_query("invoices quay"), DocumentFilter(), 1)
+    assert [gate is not None and gate.needs_all for gate in asked] == [True]
+    assert len(found.ranking.ids) == 1
 
 
 def test_all_documents_are_scored_when_the_gates_match_too_few(

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 import struct
 import sys
 from math import sqrt
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -21,10 +22,21 @@ from tidelore.core.content import digest
 from tidelore.core.errors import ConfigError
 from tidelore.embedding.embedder import ModelIdentity
 
+if TYPE_CHECKING:
+    # `pathlib` takes as long to import as all modules that compare vectors.
+    from _typeshed import StrPath
+
 NAME = "wordllama-l2-supercat-256"
 DIMENSION = 256
 TENSOR = "embedding.weight"
 _RECIPE = b"mean-2"
+_KNOWN_TOKENIZERS = {
+    bytes.fromhex("93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68"): bytes.fromhex(
+        "d409af75b857b0c288227316512ddb326abbfa5f"
+    )
+}
+"""The tokenizer files of releases of the package, by the hash that installers record: their digests, because reading
+and hashing such a file takes longer than a search by words."""
 _SPACE = "▁"
 _LONGEST = 2_000
 """Merging pairs takes quadratic time; a longer text is left to the package."""
@@ -33,8 +45,8 @@ _LONGEST = 2_000
 class LocalFiles(Struct, frozen=True):
     """The paths of the model's files."""
 
-    weights: Path
-    tokenizer: Path
+    weights: StrPath
+    tokenizer: StrPath
 
 
 class _Bpe(Struct):
@@ -56,7 +68,7 @@ def identify(files: LocalFiles) -> ModelIdentity:
     # The tokenizer file ends with a line break in some releases of the package; the model is the same.
     parts = (
         _recorded_hash(files.weights) or _hash(files.weights),
-        digest(files.tokenizer.read_bytes().strip()),
+        _KNOWN_TOKENIZERS.get(_recorded_hash(files.tokenizer) or b"") or digest(_read(files.tokenizer).strip()),
         _RECIPE,
     )
     return ModelIdentity(NAME, digest(b"".join(parts)).hex(), DIMENSION)
@@ -68,7 +80,7 @@ def embed_light(files: LocalFiles, text: str) -> list[float] | None:
         return None
     try:
         tokens = _tokens(files.tokenizer, text)
-        with files.weights.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        with open(files.weights, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
             total = _sum_rows(mapped, tokens)
     except (OSError, ValueError, KeyError, IndexError, struct.error, UnicodeEncodeError):
         # The package reports what is wrong with a file, and replaces what cannot be encoded.
@@ -87,9 +99,14 @@ def tensor_place(mapped: mmap.mmap, name: str) -> tuple[int, tuple[int, ...]]:
     return 8 + size + tensor.data_offsets[0], tensor.shape
 
 
-def _tokens(tokenizer: Path, text: str) -> list[int]:
+def _read(path: StrPath) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _tokens(tokenizer: StrPath, text: str) -> list[int]:
     """Return the token ids of a text: byte-pair encoding in which a merge made earlier has the lower id."""
-    vocabulary = msgspec.json.decode(tokenizer.read_bytes(), type=_TokenizerFile).model.vocab
+    vocabulary = _vocabulary(_read(tokenizer), text)
     parts: list[str] = []
     for mark in _SPACE + text.replace(" ", _SPACE):
         parts += [mark] if mark in vocabulary else [f"<0x{byte:02X}>" for byte in mark.encode()]
@@ -108,6 +125,17 @@ def _tokens(tokenizer: Path, text: str) -> list[int]:
     return [vocabulary[part] for part in parts]
 
 
+def _vocabulary(content: bytes, text: str) -> dict[str, int]:
+    """Return the tokens that a text may be made of, and perhaps others."""
+    start, end = content.find(b'"vocab": {'), content.find(b'"merges": [')
+    if not 0 <= start < end or '"' in text or "\\" in text or not text.isprintable():
+        return msgspec.json.decode(content, type=_TokenizerFile).model.vocab
+    # Finding the tokens of these characters takes half as long as decoding all.
+    allowed = re.escape(bytes(sorted(set(f"{_SPACE}{text}".encode()))))
+    token = re.compile(rb'"(?<!\\")(<0x[0-9A-F]{2}>|[' + allowed + rb']+)":\s*([0-9]+)')
+    return {name.decode(): int(number) for name, number in token.findall(content, start, end)}
+
+
 def _sum_rows(mapped: mmap.mmap, tokens: list[int]) -> list[float]:
     start, shape = tensor_place(mapped, TENSOR)
     if len(shape) != 2 or shape[1] != DIMENSION or max(tokens) >= shape[0]:
@@ -116,21 +144,23 @@ def _sum_rows(mapped: mmap.mmap, tokens: list[int]) -> list[float]:
     return [sum(column) for column in zip(*rows, strict=True)]
 
 
-def _recorded_hash(weights: Path) -> bytes | None:
+def _recorded_hash(path: StrPath) -> bytes | None:
     """Return the hash that the installer recorded for a file of the package, if the size is still the same.
 
     Hashing 16 MB takes longer than a whole search by words.
     """
-    package = weights.parent.parent
-    name = f"{package.name}/{weights.parent.name}/{weights.name},sha256="
+    folder, file = os.path.split(os.path.abspath(path))
+    package, inner = os.path.split(folder)
+    packages, package = os.path.split(package)
+    name = f"{package}/{inner}/{file},sha256="
     try:
         records = [
-            entry.path for entry in os.scandir(package.parent)
-            if entry.name.startswith(f"{package.name}-") and entry.name.endswith(".dist-info")
+            entry.path for entry in os.scandir(packages)
+            if entry.name.startswith(f"{package}-") and entry.name.endswith(".dist-info")
         ]  # fmt: skip
-        size = weights.stat().st_size
+        size = os.stat(path).st_size
         for record in records:
-            for line in Path(record, "RECORD").read_text().splitlines():
+            for line in _read(os.path.join(record, "RECORD")).decode().splitlines():
                 if line.startswith(name) and line.endswith(f",{size}"):
                     return _decoded(line[len(name) :].partition(",")[0])
     except OSError:
@@ -139,18 +169,19 @@ def _recorded_hash(weights: Path) -> bytes | None:
 
 
 def _decoded(text: str) -> bytes | None:
-    from base64 import urlsafe_b64decode
+    from binascii import a2b_base64
 
     try:
-        return urlsafe_b64decode(f"{text}==")
+        return a2b_base64(f"{text}==".translate({ord("-"): "+", ord("_"): "/"}))
     except ValueError:
         return None
 
 
-def _hash(weights: Path) -> bytes:
+def _hash(weights: StrPath) -> bytes:
     from hashlib import sha256
 
     try:
-        return sha256(weights.read_bytes()).digest()
+        return sha256(_read(weights)).digest()
     except OSError as error:
-        raise ConfigError(f"cannot read the local model: {weights.name}: {error.strerror}", file=str(weights)) from None
+        name = os.path.basename(weights)
+        raise ConfigError(f"cannot read the local model: {name}: {error.strerror}", file=str(weights)) from None

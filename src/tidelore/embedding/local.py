@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import os
 import struct
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -25,6 +25,7 @@ from tidelore.embedding.light import DIMENSION, TENSOR, LocalFiles, identify, te
 
 if TYPE_CHECKING:
     import numpy as np
+    from _typeshed import StrPath
     from numpy.typing import NDArray
     from tokenizers import Tokenizer
 
@@ -45,14 +46,14 @@ def find_local() -> LocalFiles | Unavailable:
     spec = importlib.util.find_spec("wordllama")
     if spec is None or not spec.submodule_search_locations:
         return Unavailable("the installed package wordllama has no folder", _REINSTALL)
-    folder = Path(spec.submodule_search_locations[0])
+    folder = spec.submodule_search_locations[0]
     files = LocalFiles(
-        folder / "weights" / "l2_supercat_256.safetensors",
-        folder / "tokenizers" / "l2_supercat_tokenizer_config.json",
+        os.path.join(folder, "weights", "l2_supercat_256.safetensors"),
+        os.path.join(folder, "tokenizers", "l2_supercat_tokenizer_config.json"),
     )
     for file in (files.weights, files.tokenizer):
-        if not file.is_file():
-            return Unavailable(f"the installed package wordllama has no {file.name}", _REINSTALL)
+        if not os.path.isfile(file):
+            return Unavailable(f"the installed package wordllama has no {os.path.basename(file)}", _REINSTALL)
     return files
 
 
@@ -104,7 +105,7 @@ class LocalEmbedder(InProcessEmbedder):
         import numpy as np
 
         try:
-            with self._files.weights.open("rb") as file:
+            with open(self._files.weights, "rb") as file:
                 # Mapped, not read: a query needs only a few rows. The array keeps the mapping open.
                 mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             start, shape = tensor_place(mapped, TENSOR)
@@ -136,5 +137,7 @@ def _stacked(rows: list[NDArray[np.float32]]) -> NDArray[np.float32]:
     return np.concatenate(rows) if rows else np.zeros((0, DIMENSION), dtype=np.float32)
 
 
-def _unreadable(file: Path, detail: str) -> ConfigError:
-    return ConfigError(f"cannot read the local model: {file.name}: {detail}", fix=_REINSTALL, file=str(file))
+def _unreadable(file: StrPath, detail: str) -> ConfigError:
+    return ConfigError(
+        f"cannot read the local model: {os.path.basename(file)}: {detail}", fix=_REINSTALL, file=str(file)
+    )

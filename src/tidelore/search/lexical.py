@@ -158,7 +158,9 @@ def _by_words(
     if not complete <= found.keys():
         # They pass every gate, but their scores may be too low. Scoring them is dear, so only if it is needed.
         whole = Gate(tuple(entry.term for entry in present), needs_all=True)
-        found |= _scores(text.rank(ask(scored, whole), wanted, depth))
+        if not (enough and opened == [whole]):
+            # Otherwise the best of them were found behind that gate already.
+            found |= _scores(text.rank(ask(scored, whole), wanted, depth))
         complete &= found.keys()
     best = sorted(found, key=lambda row_id: (row_id not in complete, -found[row_id], -row_id))[:depth]
     # By score alone, a long document that contains all words could be cut off, so those are selected first.

@@ -34,6 +34,7 @@ MOST_PLACES = 300_000
 REFINED, COMPARED = 1_500, 500
 """How many vectors are compared with weighed signs, and then by their numbers."""
 _FAR = 255
+_RAISED = bytes((byte + 128) % 256 for byte in range(256))
 _AT_ONCE = 8_192
 """So many signs stay in the processor's cache."""
 
@@ -92,13 +93,14 @@ class SignScan:
         self, database: Database, vector: Sequence[float], places: dict[int, list[tuple[int, int]]]
     ) -> Iterable[Hit]:
         size = len(vector)
+        # Bytes are read faster as numbers from 0 on, so each is raised by 128, and what that adds is subtracted.
+        added = 128 * sum(vector)
         for number, block in read_numbers(database, self._model.id, places):
-            numbers = memoryview(block.vectors).cast("b")
             for slot, document in places[number]:
                 (scale,) = struct.unpack_from("<f", block.scales, 4 * slot)
                 (position,) = struct.unpack_from("<i", block.positions, 4 * slot)
-                score = scale * sum(map(mul, numbers[slot * size : (slot + 1) * size], vector))
-                yield Hit(document, position, score)
+                raised = block.vectors[slot * size : (slot + 1) * size].translate(_RAISED)
+                yield Hit(document, position, scale * (sum(map(mul, raised, vector)) - added))
 
 
 def make_light_ranker(database: Database, files: LocalFiles, tuning: Tuning, text: str) -> MeaningRanker | None:

@@ -7,12 +7,13 @@ import sys
 from hashlib import sha256
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
 from tidelore.core.config import Embedding
 from tidelore.embedding.embedder import Unavailable
-from tidelore.embedding.light import LocalFiles, _recorded_hash, embed_light, identify
+from tidelore.embedding.light import _KNOWN_TOKENIZERS, LocalFiles, _recorded_hash, _vocabulary, embed_light, identify
 from tidelore.embedding.local import LocalEmbedder, find_local
 
 TEXTS = (
@@ -48,10 +49,10 @@ def test_a_text_that_must_be_split_by_the_package_is_refused(files: LocalFiles, 
 def test_the_recorded_hash_of_the_weights_is_their_hash_and_a_copy_has_the_same_identity(
     files: LocalFiles, tmp_path: Path
 ) -> None:
-    assert _recorded_hash(files.weights) == sha256(files.weights.read_bytes()).digest()
-    copy = tmp_path / "wordllama" / "weights" / files.weights.name
+    assert _recorded_hash(files.weights) == sha256(Path(files.weights).read_bytes()).digest()
+    copy = tmp_path / "wordllama" / "weights" / Path(files.weights).name
     copy.parent.mkdir(parents=True)
-    copy.write_bytes(files.weights.read_bytes())
+    copy.write_bytes(Path(files.weights).read_bytes())
     assert _recorded_hash(copy) is None
     assert identify(LocalFiles(copy, files.tokenizer)) == identify(files)
     record = tmp_path / "wordllama-1.dist-info" / "RECORD"
@@ -60,6 +61,25 @@ def test_the_recorded_hash_of_the_weights_is_their_hash_and_a_copy_has_the_same_
     assert _recorded_hash(copy) == b"\x00\x00\x00"
     copy.write_bytes(b"other size")
     assert _recorded_hash(copy) is None
+
+
+def test_a_known_tokenizer_file_has_the_digest_of_its_content(files: LocalFiles, tmp_path: Path) -> None:
+    assert _recorded_hash(files.tokenizer) in _KNOWN_TOKENIZERS, "add the digest of this release"
+    copy = tmp_path / "tokenizer.json"
+    copy.write_bytes(Path(files.tokenizer).read_bytes())
+    assert _recorded_hash(copy) is None
+    assert identify(LocalFiles(files.weights, copy)) == identify(files)
+
+
+@pytest.mark.parametrize("text", [*TEXTS, "id: 5, [a]^-z] #1", "日本語 naïve 🚢", 'say "so" \\ n', "x\ty"])
+def test_the_tokens_of_a_text_are_among_those_that_are_read(files: LocalFiles, text: str) -> None:
+    content = Path(files.tokenizer).read_bytes()
+    whole = msgspec.json.decode(content)["model"]["vocab"]
+    found = _vocabulary(content, text)
+    marks = set(f"▁{text}")
+    assert found.items() <= whole.items()
+    assert {token for token in whole if set(token) <= marks} <= found.keys()
+    assert {token for token in whole if token.startswith("<0x")} <= found.keys()
 
 
 def test_embedding_lightly_imports_neither_numpy_nor_tokenizers() -> None:

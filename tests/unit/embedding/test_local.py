@@ -97,7 +97,7 @@ def test_a_trailing_newline_in_the_tokenizer_file_does_not_change_the_model_id(
     files: LocalFiles, embedder: LocalEmbedder, tmp_path: Path
 ) -> None:
     respaced = tmp_path / "tokenizer.json"
-    respaced.write_bytes(files.tokenizer.read_bytes().rstrip() + b"\n\n")
+    respaced.write_bytes(Path(files.tokenizer).read_bytes().rstrip() + b"\n\n")
     assert LocalEmbedder(LocalFiles(files.weights, respaced), Embedding()).identity == embedder.identity
 
 
@@ -105,7 +105,7 @@ def test_different_weights_give_a_different_model_id(
     files: LocalFiles, embedder: LocalEmbedder, tmp_path: Path
 ) -> None:
     other = tmp_path / "weights.safetensors"
-    content = bytearray(files.weights.read_bytes())
+    content = bytearray(Path(files.weights).read_bytes())
     content[-1] ^= 1
     other.write_bytes(content)
     identity = LocalEmbedder(LocalFiles(other, files.tokenizer), Embedding()).identity
