@@ -103,6 +103,17 @@ def test_a_scope_that_another_worker_runs_is_left_to_it(crew: Crew) -> None:
     assert crew.ran == ["a"]
 
 
+def test_a_scope_that_fails_unexpectedly_backs_off_and_counts_as_failing(crew: Crew) -> None:
+    async def stumble() -> JobResult:
+        raise RuntimeError("a mistake")
+
+    job = crew.job("a", stumble)
+    crew.set(job)
+    asyncio.run(crew.turns.take(job))
+    assert crew.row("a").state == "backing_off"
+    assert "a mistake" in crew.turns.errors["a"].message
+
+
 def test_a_scope_woken_while_it_runs_is_due_again_at_its_end(crew: Crew) -> None:
     async def wake_the_other() -> JobResult:
         await crew.second.take(waking)

@@ -74,7 +74,7 @@ because it reads one row, and because streams and commands also mark documents b
 def forge_jobs(app: App) -> list[Job]:
     """Return a sync job for each host with configured projects or groups, and for each repository of GitHub."""
     syncing = Syncing(app, _units(app))
-    return [batched(spec, syncing.together) for spec in syncing.specs]
+    return [batched(spec, syncing.sync_batch) for spec in syncing.specs]
 
 
 def usual_interval(app: App) -> float:
@@ -148,7 +148,7 @@ class Syncing:
             for name, job in self._jobs.items()
         ]
 
-    async def together(self, names: Sequence[str]) -> dict[str, JobResult]:
+    async def sync_batch(self, names: Sequence[str]) -> dict[str, JobResult]:
         """Sync the hosts and projects of these jobs together."""
         from tidelore.core.errors import CredentialsMissing
 

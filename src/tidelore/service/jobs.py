@@ -72,20 +72,20 @@ RunBatch = Callable[[Sequence[str]], Awaitable[Mapping[str, JobResult]]]
 
 
 class Job(Struct, frozen=True):
-    """A recurring job. `together` runs the named jobs of a batch in one go."""
+    """A recurring job. `run_batch` runs the named jobs of a batch in one go."""
 
     spec: JobSpec
     run: Callable[[], Awaitable[JobResult]]
-    together: RunBatch | None = None
+    run_batch: RunBatch | None = None
 
 
-def batched(spec: JobSpec, together: RunBatch) -> Job:
+def batched(spec: JobSpec, run_batch: RunBatch) -> Job:
     """Return a job that belongs to a batch; run alone, it is a batch of one."""
 
     async def alone() -> JobResult:
-        return (await together([spec.name]))[spec.name]
+        return (await run_batch([spec.name]))[spec.name]
 
-    return Job(spec, alone, together)
+    return Job(spec, alone, run_batch)
 
 
 def blame_for(error: BaseException) -> Blame | None:
@@ -156,8 +156,8 @@ async def run_turn(jobs: Sequence[Job]) -> Turn:
     """Run one job or one batch. An error, or the end of the program, is how they end: it does not stop other jobs."""
     first, names = jobs[0], [job.spec.name for job in jobs]
     try:
-        alone = len(jobs) == 1 or first.together is None
-        results = {names[0]: await first.run()} if alone or first.together is None else await first.together(names)
+        several = first.run_batch if len(jobs) > 1 else None
+        results = {names[0]: await first.run()} if several is None else await several(names)
     except asyncio.CancelledError:
         return Turn({}, dict.fromkeys(names, JobEnd(error="interrupted", blame="nobody")), dict.fromkeys(names))
     except TideloreError as error:

@@ -138,7 +138,7 @@ class Loop:
         for job in jobs:
             self._note(job, turn, now - began)
             self._tasks.pop(job.spec.name, None)
-        self.schedule.end_together(turn.endings, now)
+        self.schedule.end_batch(turn.endings, now)
         self._wake([woken for result in turn.results.values() for woken in result.wakes], now)
         if self._wanted is not None:
             # A job has had its turn only when no work is left.

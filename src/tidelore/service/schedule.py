@@ -240,9 +240,9 @@ class Schedule:
 
     def end(self, name: str, now: float, ending: JobEnd) -> None:
         """Record how a job ended, and set when it runs again."""
-        self.end_together({name: ending}, now)
+        self.end_batch({name: ending}, now)
 
-    def end_together(self, endings: Mapping[str, JobEnd], now: float) -> None:
+    def end_batch(self, endings: Mapping[str, JobEnd], now: float) -> None:
         """Record how jobs that ran in one go ended.
 
         They get the same jitter, so that they stay together, and count as one failure of a source that is blamed.

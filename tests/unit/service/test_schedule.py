@@ -344,7 +344,7 @@ def test_a_batch_excludes_jobs_with_the_same_turn() -> None:
     schedule = scheduled(batch("a"), batch("b"), spec("c", turn="lease"))
     assert begin_all(schedule, 0) == ["a", "b"]
     assert names(schedule, 1) == []
-    schedule.end_together({"a": WELL, "b": WELL}, 2)
+    schedule.end_batch({"a": WELL, "b": WELL}, 2)
     assert names(schedule, 2) == ["c"]
 
 
@@ -366,14 +366,14 @@ def test_jitter_never_splits_a_batch() -> None:
     for _ in range(20):
         begun = begin_all(schedule, now)
         assert len(begun) == 50
-        schedule.end_together(dict.fromkeys(begun, WELL), now + 3)
+        schedule.end_batch(dict.fromkeys(begun, WELL), now + 3)
         now = schedule.next_at(now + 3) or 0.0
 
 
 def test_a_failed_batch_is_one_failure_of_its_source() -> None:
     schedule = scheduled(*(batch(f"repo{number}") for number in range(50)), batch("far", source="far"))
     begun = begin_all(schedule, 0)
-    schedule.end_together({name: WELL if name == "far" else DOWN for name in begun}, 1)
+    schedule.end_batch({name: WELL if name == "far" else DOWN for name in begun}, 1)
     trouble = schedule.trouble("hub")
     assert trouble is not None
     assert trouble.failures == 1
@@ -385,7 +385,7 @@ def test_a_failed_batch_is_one_failure_of_its_source() -> None:
 def test_a_success_in_a_batch_does_not_lift_a_rate_limit_of_the_same_batch() -> None:
     schedule = scheduled(batch("a"), batch("b"))
     begin_all(schedule, 0)
-    schedule.end_together({"a": JobEnd(1, "limited", "source", 600), "b": WELL}, 1)
+    schedule.end_batch({"a": JobEnd(1, "limited", "source", 600), "b": WELL}, 1)
     assert schedule.due_at("b") >= 601
     assert schedule.standing("b").succeeded == 1
 

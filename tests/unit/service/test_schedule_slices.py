@@ -54,7 +54,7 @@ def test_small_jobs_of_a_batch_run_every_interval_while_a_big_one_is_unfinished(
         for name in begun:
             began.setdefault(name, []).append(now)
         now += 300 if "big" in begun else 1
-        schedule.end_together({name: LEFT if name == "big" else WELL for name in begun}, now)
+        schedule.end_batch({name: LEFT if name == "big" else WELL for name in begun}, now)
     gaps = {name: [later - at for at, later in pairwise(at)] for name, at in began.items()}
     assert max(gaps["small"]) <= 301
     assert max(gaps["documents"]) <= 301

@@ -76,7 +76,7 @@ class _ProjectSyncing(Syncing):
 
     async def run(self, name: str) -> JobResult:
         """Sync one project, and wake the scope of documents if some must be generated."""
-        result = (await self.together([name]))[name]
+        result = (await self.sync_batch([name]))[name]
         with self._app.store() as database:
             waiting = bool(due_sources(database, 1))
         return replace(result, wakes=(*result.wakes, DOCUMENTS)) if waiting else result
