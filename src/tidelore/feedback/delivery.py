@@ -152,7 +152,7 @@ class HandlerRunner:
             await gather(work() for _ in range(self._settings.handler_concurrency))
         return handled
 
-    async def run_next(self, *, pr: int | None = None) -> EventRow | None:
+    async def run_next(self) -> EventRow | None:
         """Handle the oldest ready event and return its new state; None if there is no event or no handler."""
         command = self._settings.handler
         if not command:
@@ -169,7 +169,7 @@ class HandlerRunner:
         lease_seconds = max(
             self._settings.event_lease_seconds, self._settings.handler_timeout_seconds + _MARGIN_SECONDS
         )
-        event = next_event(self._database, [self._project], self._clock.now_ms(), lease_seconds, self._holder, pr=pr)
+        event = next_event(self._database, [self._project], self._clock.now_ms(), lease_seconds, self._holder)
         return None if event is None else await self._handle(event, (program, *command[1:]))
 
     async def _handle(self, event: EventRow, command: Sequence[str]) -> EventRow:

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from tidelore.store.database.port import Database, Row, Transaction
-from tidelore.store.database.statements import Where, insert
+from tidelore.store.database.statements import insert
 from tidelore.store.work.events import PlannedReply
 
 PLANNED, POSTED, OBSERVED, FAILED = "planned", "posted", "observed", "failed"
@@ -146,10 +146,9 @@ def observe_in_project(
     return any(moved)
 
 
-def unobserved(database: Database, *, created_before: int | None = None) -> list[ActionToken]:
+def unobserved(database: Database) -> list[ActionToken]:
     """Return the tokens that were not seen yet and did not fail, oldest first."""
-    where = Where(OPEN).narrow("created_at < :before", before=created_before)
-    return _tokens(database.read(f"{_ROWS} WHERE {where} ORDER BY created_at, token", where.params))
+    return _tokens(database.read(f"{_ROWS} WHERE {OPEN} ORDER BY created_at, token"))
 
 
 def token_counts(database: Database) -> list[TokenCount]:

@@ -238,14 +238,12 @@ def list_outbox(
     *,
     project_ids: Collection[int] | None = None,
     statuses: Collection[str] = STATUSES,
-    limit: int | None = None,
 ) -> list[OutboxRow]:
     """Return intents, the oldest first."""
     where = Where(f"status {database.among('statuses')}", statuses=database.texts(statuses))
     ids = None if project_ids is None else database.integers(project_ids)
     where.narrow(f"project_id {database.among('projects')}", projects=ids)
-    sql = f"{OUTBOX_ROWS} WHERE {where} ORDER BY id LIMIT :limit"
-    return [OutboxRow(*row) for row in database.read(sql, {**where.params, "limit": 2**62 if limit is None else limit})]
+    return [OutboxRow(*row) for row in database.read(f"{OUTBOX_ROWS} WHERE {where} ORDER BY id", where.params)]
 
 
 def resolutions_of(database: Database, project_id: int, comment_id: int) -> list[OutboxRow]:
