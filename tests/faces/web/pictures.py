@@ -46,8 +46,8 @@ def main() -> int:
             with browsing(program) as browser:
                 browser.show(WIDTH, HEIGHT)
                 browser.open(f"{server.address}p/{shown.project}/mrs/{shown.iid}")
-                # Shorten the description, so that a review thread with its lines of the diff is in the picture; name the
-                # simulated host as a real one would be named.
+                # Shorten the description, so that a review thread with its lines of the diff is in the picture; name
+                # the simulated host as a real one would be named.
                 browser.evaluate(
                     "document.querySelectorAll('.actions a').forEach((e) => {"
                     " e.textContent = e.textContent.replace('127.0.0.1', 'github.example') });"

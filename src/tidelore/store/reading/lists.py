@@ -32,7 +32,10 @@ _OF_ISSUES = "0, NULL, NULL, t.status_name"
 
 
 class PageFilter(Struct, frozen=True, kw_only=True):
-    """Filters that every list has; None means no filter. `after` is the key of the last row already shown."""
+    """Filters that every list has; None means no filter. `after` is the key of the last row already shown.
+
+    Without `with_total` the matches are not counted, which reads them all, and the total is 0.
+    """
 
     state: str | None = None
     author: str | None = None
@@ -43,6 +46,7 @@ class PageFilter(Struct, frozen=True, kw_only=True):
     ascending: bool = False
     limit: int = 20
     after: tuple[int, int] | None = None
+    with_total: bool = True
 
 
 class ListFilter(PageFilter, frozen=True, kw_only=True):
@@ -119,8 +123,10 @@ def read_page(
 ) -> Listing[R]:
     """Return one page of the rows of a table, newest first by default; `select` names the columns of `shape`."""
     where = " AND ".join(conditions)
-    counted = table + (f" t {database.by_index(count_index)}" if count_index else " t")
-    total = int(database.read(f"SELECT COUNT(*) FROM {counted} WHERE {where}", params)[0][0])
+    total = 0
+    if wanted.with_total:
+        counted = table + (f" t {database.by_index(count_index)}" if count_index else " t")
+        total = int(database.read(f"SELECT COUNT(*) FROM {counted} WHERE {where}", params)[0][0])
     column = f"t.{SORTS[wanted.sort]}"
     direction, beyond = ("ASC", ">") if wanted.ascending else ("DESC", "<")
     bounds = {"limit": wanted.limit + 1}

@@ -71,7 +71,10 @@ class PostDetails(Struct, frozen=True):
 
 
 class PostFilter(Struct, frozen=True, kw_only=True):
-    """Filters for a list; None means no filter. `after` is the key of the last row already shown."""
+    """Filters for a list; None means no filter. `after` is the key of the last row already shown.
+
+    Without `with_total` the matches are not counted, and the total is 0.
+    """
 
     author: str | None = None
     kind: str | None = None
@@ -79,6 +82,7 @@ class PostFilter(Struct, frozen=True, kw_only=True):
     deleted: bool = False
     limit: int = 20
     after: tuple[int, int] | None = None
+    with_total: bool = True
 
 
 class PostList(Struct, frozen=True):
@@ -156,7 +160,7 @@ def list_posts(database: Database, wanted: PostFilter) -> PostList:
     """Return one page of posts, newest first."""
     conditions, params = _conditions(database, wanted)
     where = " AND ".join(conditions)
-    total = int(database.read(f"SELECT COUNT(*) FROM posts p WHERE {where}", params)[0][0])
+    total = int(database.read(f"SELECT COUNT(*) FROM posts p WHERE {where}", params)[0][0]) if wanted.with_total else 0
     if wanted.after is not None:
         where += " AND (p.sort_at, p.id) < (:after_at, :after_id)"
         params |= {"after_at": wanted.after[0], "after_id": wanted.after[1]}
