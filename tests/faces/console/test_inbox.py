@@ -71,6 +71,20 @@ def test_the_inbox_of_an_empty_copy_does_not_claim_that_nothing_waits(tmp_path: 
     watch(app, look, first="inbox")
 
 
+def test_a_thread_gets_most_of_a_small_terminal_while_it_is_read(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.press("right", "right")
+        behind, rows = seat.console.screen.query_one("#behind"), seat.table("rows")
+        before = behind.size.height
+        await seat.press("enter")
+        assert behind.size.height > before * 3 // 2
+        assert rows.size.height >= 1
+        await seat.press("escape")
+        assert behind.size.height == before
+
+    watch(copy, look, (80, 24), first="inbox")
+
+
 def test_no_key_waits_for_the_store(copy: App) -> None:
     gate = threading.Event()
     ask = BackgroundReader._answer

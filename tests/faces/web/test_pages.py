@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 from msgspec.structs import replace
 from starlette.testclient import TestClient
@@ -251,6 +252,26 @@ def test_threads_that_wait_for_the_reader_are_listed_with_the_reason_and_the_las
     (link,) = {link for link in page.links if link.startswith("/go?")}
     assert "Grease the crane" in read(known.get(link).text).title
     assert "Nothing waits for you." in read(client_of(with_login(app, "nobody-here")).get("/waiting").text).text
+
+
+def test_home_does_not_count_the_lists_whose_beginning_it_shows(client: TestClient) -> None:
+    statements: list[str] = []
+
+    def listen(connection: apsw.Connection) -> None:
+        connection.set_profile(lambda statement, _nanoseconds: statements.append(statement))
+
+    apsw.connection_hooks.append(listen)
+    try:
+        assert "Grease the crane" in client.get("/").text
+    finally:
+        apsw.connection_hooks.remove(listen)
+    assert any("FROM merge_requests t" in one for one in statements)
+    counting = [one for one in statements if one.startswith("SELECT COUNT(*)")]
+    assert not [
+        one
+        for one in counting
+        if any(f"FROM {table} " in one for table in ("issues", "merge_requests", "topics", "posts"))
+    ]
 
 
 def test_a_deleted_item_shows_that_it_is_gone_and_nothing_that_looks_like_content(tmp_path: Path) -> None:

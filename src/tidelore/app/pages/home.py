@@ -84,17 +84,18 @@ def read_waiting(app: App) -> WaitingThreads:
 
 def read_home(app: App) -> HomePage:
     """Return what changed recently, which reviews wait, and how old each source is."""
-    newest = ListRequest(limit=RECENT)
+    newest = ListRequest(limit=RECENT, with_total=False)
     recent = [
         *(_change("issue", item) for item in list_issues(app, newest).items),
         *(_change("mr", item) for item in list_merge_requests(app, newest).items),
-        *(_change("topic", item) for item in list_topics(app, TopicRequest(limit=RECENT)).items),
+        *(_change("topic", item) for item in list_topics(app, TopicRequest(limit=RECENT, with_total=False)).items),
     ]
-    reviews = list_merge_requests(app, ListRequest(state="opened", limit=OPEN_REVIEWS, with_talk=True)).items
+    unresolved = ListRequest(state="opened", limit=OPEN_REVIEWS, with_talk=True, with_total=False)
+    reviews = list_merge_requests(app, unresolved).items
     return HomePage(
         recent=sorted(recent, key=lambda one: one.updated_at, reverse=True)[:RECENT],
         unresolved=sorted((one for one in reviews if one.unresolved), key=lambda one: one.updated_at),
-        posts=list_posts(app, PostRequest(limit=RECENT_POSTS)).items,
+        posts=list_posts(app, PostRequest(limit=RECENT_POSTS, with_total=False)).items,
         sources=dashboard(app).sources,
     )
 

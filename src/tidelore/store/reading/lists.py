@@ -33,11 +33,15 @@ _OF_ISSUES = "0, NULL, NULL, t.status_name"
 
 
 class PagePlace(Struct, frozen=True, kw_only=True):
-    """Which page of a list is read; `after` is the key of the last row already shown."""
+    """Which page of a list is read; `after` is the key of the last row already shown.
+
+    Without `with_total` the matches are not counted, which reads them all, and the total is 0.
+    """
 
     deleted: bool = False
     limit: int = 20
     after: tuple[int, int] | None = None
+    with_total: bool = True
 
 
 class PageFilter(PagePlace, frozen=True, kw_only=True):
@@ -127,8 +131,10 @@ def read_page(
     count_index: str | None = None,
 ) -> Listing[R]:
     """Return one page of the rows of a table, newest first by default; `select` names the columns of `shape`."""
-    counted = table + (f" t {database.by_index(count_index)}" if count_index else " t")
-    total = int(database.read(f"SELECT COUNT(*) FROM {counted} WHERE {where}", where.params)[0][0])
+    total = 0
+    if wanted.with_total:
+        counted = table + (f" t {database.by_index(count_index)}" if count_index else " t")
+        total = int(database.read(f"SELECT COUNT(*) FROM {counted} WHERE {where}", where.params)[0][0])
     direction, beyond = ("ASC", ">") if ascending else ("DESC", "<")
     at, row_id = wanted.after or (None, None)
     where.narrow(f"(t.{sort}, t.id) {beyond} (:after_at, :after_id)", after_at=at, after_id=row_id)
