@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
-from typing import Any
 
 from msgspec import Struct, field
 
@@ -25,7 +24,7 @@ from tidelore.core.errors import (
     RemoteError,
     TideloreError,
 )
-from tidelore.core.model import Rejected
+from tidelore.core.model import CommentRecord, Rejected
 from tidelore.core.progress import OnProgress, Progress, silent
 from tidelore.engine.ports import Page, Parent
 from tidelore.engine.whole import read_by_creation, read_lists
@@ -38,7 +37,7 @@ from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.reading.inventory import Holding, holdings
 from tidelore.store.work.last_sync import last_success_at
 from tidelore.sync.children import CHILDREN, kinds_of
-from tidelore.sync.lists import SIDE_BY_SIDE, SWITCHED_OFF, list_of, table_of, why_unavailable
+from tidelore.sync.lists import SIDE_BY_SIDE, SWITCHED_OFF, ListRecord, list_of, table_of, why_unavailable
 from tidelore.sync.projects import ListTarget, horizon_of, reason_to_skip
 
 VERDICTS = ("missing", "extra", "different", "unreadable")
@@ -269,7 +268,7 @@ class ListComparison:
         self._scope.items = len(met)
         return read
 
-    def _compare_page(self, project: ProjectRow, page: Page[Any], met: set[str]) -> list[int]:
+    def _compare_page(self, project: ProjectRow, page: Page[ListRecord], met: set[str]) -> list[int]:
         """Compare one page with the copy and return the remote ids; skip items that were already compared."""
         items = {item.version.id: item for item in page.items if str(item.version.id) not in met}
         stored = self._table.stored(self._database, project.id, [int(key) for key in items])
@@ -280,7 +279,9 @@ class ListComparison:
             {str(key): (found.updated_at, found.digest) for key, found in stored.items()},
             {str(key): (item.version.updated_at, item.version.digest) for key, item in items.items()},
         ):
-            self._note(verdict, self._target.resource, items[int(key)].record.iid, key)
+            record = items[int(key)].record
+            assert not isinstance(record, CommentRecord), "comments are compared with their parents"
+            self._note(verdict, self._target.resource, record.iid, key)
         for entry in page.rejected:
             if entry.key not in met:
                 iid = int(entry.locator) if entry.locator else None

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from types import MappingProxyType
-from typing import Any, Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar, cast
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -21,7 +21,15 @@ from msgspec.structs import replace
 from tidelore.core.clock import Clock
 from tidelore.core.config import feedback_settings
 from tidelore.core.errors import AccessRefused, FeatureDisabled, RemoteError, RemoteNotFound
-from tidelore.core.model import Item, ListedRecord, MergeRequestRecord, PullIssueRecord, Scope
+from tidelore.core.model import (
+    CommentRecord,
+    Item,
+    ListedRecord,
+    MergeRequestRecord,
+    PullIssueRecord,
+    Scope,
+    TopicRecord,
+)
 from tidelore.core.progress import OnProgress, Progress, page_count
 from tidelore.engine.crashpoint import Seam
 from tidelore.engine.cursor import move_horizon
@@ -46,6 +54,9 @@ from tidelore.sync.report import ScopeReport
 _LOG = logging.getLogger(__name__)
 
 R = TypeVar("R")
+
+ListRecord = ListedRecord | TopicRecord | CommentRecord
+"""The items in the lists of a project."""
 
 Stage = Literal["ingest", "dependents", "statuses", "scrub"]
 IsOver = Callable[[], bool]
@@ -138,7 +149,7 @@ def why_unavailable(target: ListTarget, error: RemoteError) -> str | None:
 
 def list_of(
     target: ListTarget, project: ProjectRow, *, by_creation: bool = False, keyset: bool = False, backfill: bool = False
-) -> Lister[Any]:
+) -> Lister[ListRecord]:
     """Return the remote list of a target, in the order in which it is read or `by_creation`."""
     source = target.source
     if target.is_topics:
@@ -165,7 +176,7 @@ async def refresh_topic(session: Session, target: ListTarget, project: ProjectRo
     return intake.tally
 
 
-def writer_for(session: Session, target: ListTarget, project: ProjectRow) -> PageWriter[Any]:
+def writer_for(session: Session, target: ListTarget, project: ProjectRow) -> PageWriter[ListRecord]:
     """Return the writer that stores the items of a target."""
 
     def select(record: MergeRequestRecord) -> bool:
@@ -178,8 +189,15 @@ def _everything(_record: MergeRequestRecord) -> bool:
     return True
 
 
-def table_of(target: ListTarget, select: Callable[[MergeRequestRecord], bool] = _everything) -> ItemTable[Any]:
+def table_of(target: ListTarget, select: Callable[[MergeRequestRecord], bool] = _everything) -> ItemTable[ListRecord]:
     """Return the rows that the items of a target become; `select` chooses those of a followed project."""
+    # The list of a target contains only the records that its table takes.
+    return cast("ItemTable[ListRecord]", _table_of(target, select))
+
+
+def _table_of(
+    target: ListTarget, select: Callable[[MergeRequestRecord], bool]
+) -> ItemTable[TopicRecord] | ItemTable[CommentRecord] | ItemTable[ListedRecord]:
     if target.is_topics:
         return TopicTable()
     if target.is_feed:
@@ -251,10 +269,12 @@ class ListReading(Struct):
             return await parents.of_sides(found)
 
         if target.has_sides:
-            items = NeedsParents(items, with_pulls, self.report.horizon)
+            items = NeedsParents[ListedRecord](cast("Lister[ListedRecord]", items), with_pulls, self.report.horizon)
         elif target.is_feed and not target.followed:
             # Of a followed project only comments with a stored parent are kept.
-            items = NeedsParents(items, parents.of_comments, self.report.horizon)
+            items = NeedsParents[CommentRecord](
+                cast("Lister[CommentRecord]", items), parents.of_comments, self.report.horizon
+            )
         await self._read(project, writer, items)
 
     async def _read_unread_pulls(self, project: ProjectRow) -> None:

@@ -10,7 +10,6 @@ kinds. Children of items that the lists show as silently changed are read at onc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from msgspec import Struct, field
 
@@ -24,7 +23,7 @@ from tidelore.store.mirror.cursors import load_cursor
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.session import Session
 from tidelore.sync.children import ProjectChildren, kinds_of, sync_children
-from tidelore.sync.lists import IsOver, list_of, never, why_unavailable, writer_for
+from tidelore.sync.lists import IsOver, ListRecord, list_of, never, why_unavailable, writer_for
 from tidelore.sync.projects import ListTarget, reason_to_skip, resolve_project
 from tidelore.sync.report import ChildReport, ScopeReport
 
@@ -108,7 +107,7 @@ async def scrub(
 
 def _open(
     session: Session, target: ListTarget, project: ProjectRow, report: ScopeReport, on_progress: OnProgress
-) -> Scrub[Any]:
+) -> Scrub[ListRecord]:
     """Return the verification of one list."""
 
     def tell(tally: Tally) -> None:
