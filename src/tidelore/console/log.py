@@ -11,6 +11,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Iterable
+from functools import partial
 from textwrap import wrap
 from typing import ClassVar
 
@@ -169,9 +170,7 @@ class LogScreen(ConsoleScreen):
         if known == 0:
             log.clear()
         self._shown = wanted[:known]
-        self.run_worker(
-            self._write(wanted, follow=known == 0 or log.is_vertical_scroll_end), group="draw", exclusive=True
-        )
+        self.run_newest(partial(self._write, wanted, follow=known == 0 or log.is_vertical_scroll_end), "draw")
         parts = [f"/{self.part}"] if self.part else []
         parts += ["warnings and errors"] if self.only_warnings else []
         log.border_subtitle = " · ".join([*parts, f"{len(wanted):,}"])

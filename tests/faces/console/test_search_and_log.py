@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,19 @@ def test_remote_text_cannot_send_control_sequences_to_the_terminal(copy: App) ->
         await seat.press("enter", "enter")
         assert "rounds half up." in seat.text
         assert "\x1b" not in seat.text
+
+    watch(copy, look)
+
+
+def test_a_log_whose_drawing_is_cancelled_before_it_begins_leaves_no_warning(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("log")
+        screen = seat.console.screen
+        for _ in range(3):
+            await screen.run_action("warnings")
+        await seat.settle()
+        # A coroutine that was never awaited would be reported here.
+        gc.collect()
 
     watch(copy, look)
 
