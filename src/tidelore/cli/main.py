@@ -129,7 +129,7 @@ COMMANDS = {
         "Describe commands and errors as JSON.",
     ),
     "man": ("tidelore.cli.export.man:man_command", "Print a man page."),
-    "completions": ("tidelore.cli.reading.completion:completions_command", "Print a shell completion script."),
+    "completions": ("tidelore.cli.export.completions:completions_command", "Print a shell completion script."),
 }
 SECTIONS = {
     "Set up": ("init", "init-db", "doctor", "sources", "move", "completions"),

@@ -190,8 +190,8 @@ class InboxScreen(ReplyingScreen):
         if row is None or actions is None:
             return
         self.notify(f"Fetching {row.reference} …", markup=False, timeout=2)
-        work = self._act(lambda: actions.refresh(row), f"fetch {row.reference}", reads=True)
-        self.run_worker(work, group="act", exit_on_error=False)
+        work = partial(self._act, lambda: actions.refresh(row), f"fetch {row.reference}", reads=True)
+        self.run_in_background(work, "act", exclusive=False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Hide what changes the copy where that is not possible."""

@@ -170,7 +170,7 @@ class LogScreen(ConsoleScreen):
         if known == 0:
             log.clear()
         self._shown = wanted[:known]
-        self.run_newest(partial(self._write, wanted, follow=known == 0 or log.is_vertical_scroll_end), "draw")
+        self.run_in_background(partial(self._write, wanted, follow=known == 0 or log.is_vertical_scroll_end), "draw")
         parts = [f"/{self.part}"] if self.part else []
         parts += ["warnings and errors"] if self.only_warnings else []
         log.border_subtitle = " · ".join([*parts, f"{len(wanted):,}"])

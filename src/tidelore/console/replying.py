@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -141,7 +142,7 @@ class ReplyingScreen(ListScreen):
         if not row.answerable:
             self.notify("Posts can be answered on their web page only: press o.", severity="warning")
         elif not self._is_sending(row) and not any(worker.group == "write" for worker in self.workers):
-            self.run_worker(self._write(row), group="write", exit_on_error=False)
+            self.run_in_background(partial(self._write, row), "write", exclusive=False)
 
     async def _write(self, row: ReadingRow) -> None:
         actions = self.backend.actions

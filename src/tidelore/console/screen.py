@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.text import Text
@@ -267,7 +268,7 @@ class ConsoleScreen(Screen[None]):
         def answered(yes: bool | None) -> None:  # noqa: FBT001 - the result of the dialog
             if yes:
                 on_confirmed()
-                self.run_worker(self._act(act, question.rstrip("?")), group="act", exit_on_error=False)
+                self.run_in_background(partial(self._act, act, question.rstrip("?")), "act", exclusive=False)
 
         self.app.push_screen(ConfirmScreen(question, consequence), answered)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from rich.text import Text
 from textual import on
@@ -40,6 +40,9 @@ from tidelore.core.errors import TideloreError
 from tidelore.core.markdown import markdown_block
 from tidelore.core.references import sign_of
 from tidelore.core.text import harmless, width, without_markdown
+
+if TYPE_CHECKING:
+    from textual.worker import WorkType
 
 _STEP = "    "
 
@@ -230,7 +233,7 @@ class ThreadScreen(Screen[None]):
     def on_mount(self) -> None:
         scroll = self.query_one("#thread")
         scroll.border_title = self._found.reference.replace("[", "\\[")
-        self.run_worker(self._read(), exit_on_error=False)
+        self.run_worker(cast("WorkType[None]", self._read), exit_on_error=False)
 
     async def _read(self) -> None:
         try:

@@ -1,18 +1,12 @@
-"""Complete commands and values in a shell: `lore completions` prints the script. Completed values: see `COMPLETED`."""
+"""Complete the values of options and arguments in a shell. Which ones, by their names: see `COMPLETED`."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import click
-from click.shell_completion import CompletionItem, get_completion_class
-from msgspec import Struct
+from click.shell_completion import CompletionItem
 
-from tidelore.app.answers import means
 from tidelore.app.reading.completion import suggest_names, suggest_references
-from tidelore.cli.command import Invocation, invocation_of, lore_command
-from tidelore.cli.main import COMPLETION, lore
-from tidelore.cli.output.render import Output
+from tidelore.cli.command import invocation_of
 from tidelore.core.errors import TideloreError
 from tidelore.core.references import KINDS, Kind
 
@@ -51,24 +45,3 @@ def complete(ctx: click.Context, parameter: click.Parameter, begin: str) -> list
     else:
         found = suggest_names(app, kind, begin)
     return [CompletionItem(one.word, help=one.meaning or None) for one in found]
-
-
-class CompletionScript(Struct, frozen=True):
-    """The answer of `lore completions`."""
-
-    shell: Annotated[str, means("the shell")]
-    script: Annotated[str, means("the script")]
-
-
-@lore_command("completions", example="lore completions bash", answer=CompletionScript)
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completions_command(_invocation: Invocation, shell: str) -> Output:
-    """Print a shell completion script.
-
-    For bash, add this line to ~/.bashrc: eval "$(lore completions bash)". For zsh, the same with zsh to ~/.zshrc, after
-    compinit. For fish: lore completions fish > ~/.config/fish/completions/lore.fish
-    """
-    kind = get_completion_class(shell)
-    assert kind is not None
-    script = kind(lore, {}, "lore", COMPLETION).source()
-    return Output(CompletionScript(shell, script), script.splitlines())
