@@ -170,6 +170,9 @@ class ConsoleApp(TextualApp[None]):
 
     def _prepare(self) -> None:
         """Mount and lay out the next screen that was not opened yet, because a key would wait 30 to 100 ms for it."""
+        if not self.is_running:
+            # Textual is going through the screens to close them, and none may be added meanwhile.
+            return
         waiting = [name for name in SCREENS if not self._screen_stacks.get(name)]
         if waiting:
             self._init_mode(waiting[0])
@@ -193,9 +196,8 @@ class ConsoleApp(TextualApp[None]):
 
     def action_go(self, place: str) -> None:
         """Go to another screen."""
-        if not isinstance(self.screen, ConsoleScreen):
-            return
-        self.switch_mode(place)
+        if self.is_running and isinstance(self.screen, ConsoleScreen):
+            self.switch_mode(place)
 
     def action_reload(self) -> None:
         """Reload the visible screen."""

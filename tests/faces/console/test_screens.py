@@ -314,3 +314,17 @@ def test_only_the_visible_screen_queries_the_database(copy: App, monkeypatch: py
         assert len(asked) == before
 
     watch(copy, look)
+
+
+def test_no_screen_is_prepared_while_the_console_closes(copy: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    prune = ConsoleApp._prune
+
+    def prune_while_the_timer_fires(console: ConsoleApp, *nodes: Any, **more: Any) -> Any:
+        console._prepare()
+        console.action_go("log")
+        return prune(console, *nodes, **more)
+
+    async def look(_seat: Seat) -> None:
+        monkeypatch.setattr(ConsoleApp, "_prune", prune_while_the_timer_fires)
+
+    watch(copy, look, (80, 24))
