@@ -101,14 +101,14 @@ class CredentialsMissing(UserError):
 
 
 class NotFound(UserError):
-    """The item is not in the local copy or in the configuration; `is_everything`: there is no local copy yet."""
+    """The item is not in the local copy or in the configuration; `has_no_copy`: there is no local copy at all."""
 
     code = "NOT_FOUND"
     exit_code = 6
 
-    def __init__(self, message: str, *, fix: str | None = None, is_everything: bool = False, **details: object) -> None:
+    def __init__(self, message: str, *, fix: str | None = None, has_no_copy: bool = False, **details: object) -> None:
         super().__init__(message, fix=fix, **details)
-        self.is_everything = is_everything
+        self.has_no_copy = has_no_copy
 
 
 class RemoteError(TideloreError):

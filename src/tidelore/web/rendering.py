@@ -129,7 +129,7 @@ def respond_error(site: Site, request: Request, error: Exception) -> Response:
         body = {"code": code, "message": told.message, "details": told.details, "retryable": told.retryable}
         return _json({"ok": False, "error": {**body, "fix": told.fix}, "meta": _meta(None)}, status)
     template = "_error.html" if request.headers.get("hx-request") == "true" else "error.html"
-    is_first_run = isinstance(error, NotFound) and error.is_everything
+    is_first_run = isinstance(error, NotFound) and error.has_no_copy
     html = render(
         site,
         request,

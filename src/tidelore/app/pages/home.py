@@ -76,7 +76,7 @@ def read_waiting(app: App) -> WaitingThreads:
     try:
         page = list_threads(app, ThreadQuestion(waiting_on="me", limit=MOST_WAITING))
     except UserError as error:
-        if isinstance(error, NotFound) and error.is_everything:
+        if isinstance(error, NotFound) and error.has_no_copy:
             raise
         return WaitingThreads(items=[], total=0, review_requests=[], unknown=error.fix)
     return WaitingThreads(items=page.items, total=page.total, review_requests=page.review_requests)

@@ -178,7 +178,7 @@ def _is_current(database: Database, *, create: bool) -> bool:
         raise NotFound(
             "the database is empty",
             fix="run `lore sync` first, or point --db at another database",
-            is_everything=True,
+            has_no_copy=True,
         )
     _refuse_unfinished(known)
     _refuse_development(known)

@@ -152,7 +152,7 @@ class SqliteDatabase:
                     raise NotFound(
                         f"no database at {path}",
                         fix="run `lore sync` first, or point --db at an existing database",
-                        is_everything=True,
+                        has_no_copy=True,
                         path=path,
                     )
                 os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
