@@ -238,7 +238,7 @@ def main() -> None:
     # Another service on this machine may have the port.
     app = replace(found, config=replace(found.config, service=replace(found.config.service, metrics_port=0)))
     app.open_store(create=True).close()
-    run_console(app, load=None, config_file=None, theme="dark", color=True)
+    run_console(app, None, theme="dark", color=True)
     (folder / "report.json").write_bytes(msgspec.json.encode(recorder.report()))
 
 
