@@ -141,7 +141,7 @@ def _affordable(heads: Sequence[Column[Any]], natural: Sequence[int], room: int)
 
 
 def _main(heads: Sequence[Column[Any]]) -> int | None:
-    """Return the column that people read, such as the title: the first that shrinks and is no path."""
+    """Return the column that people read, such as the title: the first column that may shrink, except a path."""
     return next((at for at, head in enumerate(heads) if head.shrinks and not head.path), None)
 
 

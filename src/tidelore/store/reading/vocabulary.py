@@ -234,7 +234,7 @@ class WordQueries:
 
 _PART = late_pattern(r"[^\W_]+")
 _TELLING = 3
-"""A phrase occurs about as often as the rarest of its words; so many of them are looked at."""
+"""A phrase occurs about as often as the rarest of its words. This is how many of its words are counted."""
 
 # The weights of D, C, B and A: the people; content and bigrams; labels; title.
 _EVERYWHERE, _ABOVE_PEOPLE, _TITLE_AND_LABELS = "'{1,1,1,1}'", "'{0,1,1,1}'", "'{0,0,1,1}'"
