@@ -9,12 +9,12 @@ from tests.databases.samples import CREATED, dump
 
 from tidelore.core.errors import NotFound, UserError
 from tidelore.core.model import Position, Rejected
+from tidelore.core.references import NO_HANDLE
 from tidelore.engine.cursor import Cursor, Gap
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.accounts import (
     FIRST_PAUSE_MS,
     LONGEST_PAUSE_MS,
-    NO_HANDLE,
     AccountRow,
     Added,
     NewAccount,

@@ -282,6 +282,8 @@ def _authority(text: str) -> str:
 
 ACCOUNT_LIST = "app.bsky.graph.list"
 STARTER_PACK = "app.bsky.graph.starterpack"
+NO_HANDLE = "handle.invalid"
+"""The handle that the network shows for an account while its handle is invalid or belongs to another account."""
 
 _ACCOUNT_NAME = r"did:[a-z]+:[A-Za-z0-9._:%-]+|(?:[A-Za-z0-9-]+\.)+[A-Za-z0-9-]+"
 _PROFILE_PAGE = r"https?://[^/\s]+/profile/([^/\s?#]+)/?(?:[?#]\S*)?"

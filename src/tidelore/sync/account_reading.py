@@ -25,7 +25,7 @@ from tidelore.engine.ports import Batch, Lister, ListRequest, Page
 from tidelore.sources.bluesky.payloads import COLLECTIONS, key_before
 from tidelore.sources.bluesky.source import BlueskySource
 from tidelore.sources.bluesky.surfaces import RECORD_KEYS
-from tidelore.store.mirror.accounts import NO_HANDLE, SURFACES, AccountRow, Mode, account_scope, note_home
+from tidelore.store.mirror.accounts import SURFACES, AccountRow, Mode, account_scope, note_home
 from tidelore.store.mirror.cursors import reset_cursor, save_cursor, without_cursor
 from tidelore.store.mirror.payloads import Pack
 from tidelore.store.mirror.posts import PostWriter
@@ -74,7 +74,7 @@ class ObservedList:
             if found.newest_at is None or item.record.sort_at > found.newest_at:
                 found.newest_at = item.record.sort_at
             handle = item.record.author_handle
-            if found.handle is None and handle is not None and handle != NO_HANDLE:
+            if found.handle is None and handle is not None:
                 found.handle = handle.lower()
         return page
 

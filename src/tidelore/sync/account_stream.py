@@ -16,6 +16,7 @@ from msgspec import Struct
 from tidelore.core.errors import UserError
 from tidelore.core.model import Item, Position, PostRecord, Rejected, Scope
 from tidelore.core.progress import OnProgress, Progress, silent
+from tidelore.core.references import NO_HANDLE
 from tidelore.engine.cursor import Cursor, LogPosition
 from tidelore.engine.intake import Intake
 from tidelore.engine.ports import Page
@@ -36,7 +37,6 @@ from tidelore.sources.bluesky.stream_protocol import (
 )
 from tidelore.store.database.port import Transaction
 from tidelore.store.mirror.accounts import (
-    NO_HANDLE,
     SOURCE,
     SURFACES,
     followed_dids,

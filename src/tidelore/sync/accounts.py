@@ -12,13 +12,12 @@ from msgspec import Struct, field
 
 from tidelore.core.concurrency import for_each
 from tidelore.core.errors import RemoteError, RemoteNotFound, RemotePermanent, TideloreError
-from tidelore.core.references import MemberList
+from tidelore.core.references import NO_HANDLE, MemberList
 from tidelore.sources.bluesky.client import MOST_PROFILES
 from tidelore.sources.bluesky.source import BlueskySource
 from tidelore.sources.bluesky.surfaces import Profile
 from tidelore.store.mirror.accounts import (
     CONFIGURED,
-    NO_HANDLE,
     AccountRow,
     Mode,
     NewAccount,

@@ -12,11 +12,11 @@ from tidelore.core.clock import describe_age
 from tidelore.core.concurrency import for_each
 from tidelore.core.config import Bluesky, Host
 from tidelore.core.errors import RemoteError, RemoteNotFound, TideloreError, UserError
-from tidelore.core.references import clean_name
+from tidelore.core.references import NO_HANDLE, clean_name
 from tidelore.sources.bluesky.source import NOBODY, BlueskySource
 from tidelore.sources.bluesky.stream_protocol import protocol_of, stream_url
 from tidelore.store.database.port import Database
-from tidelore.store.mirror.accounts import NO_HANDLE, count_accounts, list_accounts
+from tidelore.store.mirror.accounts import count_accounts, list_accounts
 from tidelore.store.reading.totals import STATES
 
 if TYPE_CHECKING:

@@ -179,6 +179,20 @@ class Events:
         self.network.handles[handle.lower()] = account.did
         self.stream_log.identity(account)
 
+    def break_handle(self, did: str) -> None:
+        """Let the handle of an account point elsewhere, as when its domain has expired: nothing resolves it."""
+        account = self.network.account(did)
+        account.handle_is_valid = False
+        del self.network.handles[account.handle.lower()]
+        self.stream_log.identity(account)
+
+    def mend_handle(self, did: str) -> None:
+        """Let the handle point to its account again."""
+        account = self.network.account(did)
+        account.handle_is_valid = True
+        self.network.handles[account.handle.lower()] = account.did
+        self.stream_log.identity(account)
+
     def deactivate(self, actor: str) -> None:
         """Deactivate an account: its views answer 400, its posts vanish from other people's feeds."""
         self._switch(actor, "deactivated")

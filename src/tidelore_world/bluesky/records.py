@@ -139,6 +139,8 @@ class Account:
     status: str | None = None
     """Why it is not shown: deactivated, suspended, takendown or deleted; None while it is active."""
     pinned_uri: str | None = None
+    handle_is_valid: bool = True
+    """Whether the handle points back to the account; if not, views show `handle.invalid`."""
     feed: Feed = field(default_factory=Feed)
     collections: dict[str, Shelf] = field(default_factory=dict)
     followers: int = 0

@@ -74,7 +74,7 @@ class Views:
         """An account in few words."""
         return {
             "did": account.did,
-            "handle": account.handle,
+            "handle": account.handle if account.handle_is_valid else "handle.invalid",
             "displayName": account.display_name,
             "avatar": f"{origin}/img/avatar/plain/{account.did}/{blob_cid_of(account.did)}@jpeg",
             "labels": [],

@@ -162,6 +162,24 @@ def test_an_account_keeps_its_history_when_its_handle_changes(waters: Waters) ->
     assert waters.held("alicia.test") == waters.truth("alicia.test")
 
 
+@pytest.mark.parametrize("mode", ["feed", "records"])
+def test_posts_keep_the_known_handle_while_the_network_shows_it_as_invalid(tmp_path: Path, mode: str) -> None:
+    waters = Waters(tmp_path, mode=mode)
+    waters.add(ALICE, BOB)
+    did = waters.account(ALICE).did
+    waters.sky.post(ALICE, "Before")
+    waters.poll()
+    waters.sky.break_handle(did)
+    waters.sky.post(did, "Meanwhile")
+    waters.sky.repost(did, waters.sky.post(BOB, "Worth repeating").uri)
+    waters.cycle(everyone=True)
+    waters.sky.mend_handle(did)
+    waters.sky.post(ALICE, "Afterwards")
+    waters.cycle(everyone=True)
+    assert waters.rows("SELECT DISTINCT author_handle FROM posts WHERE author_did = :did", did=did) == [(ALICE,)]
+    assert waters.held(ALICE) == waters.truth(ALICE)
+
+
 class ConfusedAppView(WorldTransport):
     """An AppView that answers for every account with the feed of one."""
 

@@ -21,10 +21,12 @@ from msgspec import Raw, Struct
 from tidelore.core.content import digest
 from tidelore.core.links import find_urls, normalise
 from tidelore.core.model import Item, LinkRecord, PostRecord, Rejected, RemoteId, Version
+from tidelore.core.references import NO_HANDLE
 from tidelore.http.response import read_marker
 from tidelore.sources.bluesky.payloads import (
     POST,
     REPOST,
+    Author,
     Card,
     Described,
     Embed,
@@ -201,7 +203,7 @@ def transform_view(view: PostView) -> PostRecord:
         address,
         view.cid,
         view.record,
-        handle=view.author.handle if view.author.did == address.did else None,
+        handle=_handle_of(view.author, address),
         created_at=created_at,
         indexed_at=indexed_at,
         sort_at=min(created_at, indexed_at),
@@ -327,7 +329,7 @@ def _repost_view(view: PostView, reason: Reason) -> PostRecord:
     )
     return msgspec.structs.replace(
         bare,
-        author_handle=reason.by.handle if reason.by.did == address.did else None,
+        author_handle=_handle_of(reason.by, address),
         text=subject.text,
         langs=subject.langs,
         links=subject.links,
@@ -336,6 +338,11 @@ def _repost_view(view: PostView, reason: Reason) -> PostRecord:
         labels=subject.labels,
         tags=subject.tags,
     )
+
+
+def _handle_of(author: Author, address: RecordAddress) -> str | None:
+    """Return the author's handle; None if it is unknown or invalid, so that the stored account's handle is used."""
+    return author.handle if author.did == address.did and author.handle != NO_HANDLE else None
 
 
 def _placed(address: RecordAddress, created_at: int, seen_at: int | None) -> int:

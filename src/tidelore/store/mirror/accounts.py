@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 
 from tidelore.core.errors import NotFound, UserError
 from tidelore.core.model import Scope
-from tidelore.core.references import clean_name
+from tidelore.core.references import NO_HANDLE, clean_name
 from tidelore.store.database.port import Database, Transaction
 from tidelore.store.mirror.cursors import reset_cursor
 from tidelore.store.mirror.posts import mark_posts
@@ -25,8 +25,6 @@ Mode = Literal["feed", "records"]
 
 SOURCE = "bluesky"
 SURFACES: dict[Mode, str] = {"feed": "bluesky.author_feed", "records": "bluesky.records"}
-NO_HANDLE = "handle.invalid"
-"""The handle that the network reports for an account whose handle is invalid or no longer belongs to it."""
 
 
 CONFIGURED = "config:"
