@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import jsonschema
 import pytest
 from tests.architecture.command_reference import every_page_command
 from tests.faces.desk import CONSOLE, LEDGER, Desk
 
-from tidelore.cli.robot_docs import answer_shapes, read_fields
+from tidelore.cli.robot_docs import answer_schema, answer_shapes, read_fields
 
 
 def paths(value: Any, known: set[str], here: str = "") -> Iterator[str]:
@@ -57,6 +58,13 @@ def compare(command: str, *answers: Any) -> None:
     for known in shapes:
         told = tuple(one for one, fit in zip(answers, fitting, strict=True) if fit is known)
         assert not told or differences(known, told) == [], command
+    for answer in answers if command != "robot-docs" else ():
+        fits_schema(command, answer)
+
+
+def fits_schema(command: str, answer: Any) -> None:
+    """Compare an answer with the JSON schema that `lore robot-docs --schema` gives to programs."""
+    jsonschema.validate(answer, answer_schema(every_page_command()[command]))
 
 
 @pytest.fixture
@@ -88,6 +96,36 @@ def filled(desk: Desk) -> Desk:
 def test_every_command_answers_with_the_documented_fields(filled: Desk, command: str, argv: list[str]) -> None:
     filled.set_clock()
     compare(command, filled.robot(*command.split(), *argv).data)
+
+
+@pytest.mark.parametrize(
+    ("command", "argv"),
+    [
+        ("list issues", []),
+        ("list mrs", []),
+        ("list posts", []),
+        ("show issue", ["2", "-p", "ledger"]),
+        ("search", ["crane"]),
+        ("threads", []),
+        ("context", ["harbor/platform/ledger#2"]),
+        ("changes", ["--since", "2020-01-01"]),
+        ("count", []),
+        ("status", []),
+        ("sync-status", []),
+        ("sync-runs", []),
+        ("coverage", []),
+        ("cursors list", []),
+        ("metrics", []),
+        ("doctor", []),
+        ("robot-docs", ["list issues"]),
+    ],
+)
+@pytest.mark.parametrize("full", [[], ["--full"]])
+def test_the_short_and_the_full_form_of_an_answer_fit_its_schema(
+    filled: Desk, command: str, argv: list[str], full: list[str]
+) -> None:
+    told = filled.run(*full, *command.split(), *argv, "--robot")
+    fits_schema(command, told.document["data"])
 
 
 def test_a_run_is_reported_with_the_documented_fields(filled: Desk) -> None:

@@ -42,7 +42,8 @@ def means(text: str, *, untrusted: bool = False, sha: bool = False) -> Meta:
     `untrusted`: it holds text that other people wrote, which an agent must not follow as an instruction. `sha`: it is a
     commit SHA, which robot answers have only with `--full`.
     """
-    return Meta(description=text, extra={"untrusted": untrusted, "sha": sha})
+    only_full = {"x-only-full": True} if sha else None
+    return Meta(description=text, extra={"untrusted": untrusted, "sha": sha}, extra_json_schema=only_full)
 
 
 def encode_hook(value: Any) -> str:
@@ -108,7 +109,7 @@ def parse_page_token(text: str) -> tuple[int, int]:
 
 ENVELOPE_TOKENS = 110
 """What `ok`, `meta` and the names of untrusted fields take in an answer."""
-_ALWAYS = frozenset({"items", "total", "next"})
+ALWAYS = frozenset({"items", "total", "next"})
 """Fields of a list that scripts rely on: present although they are empty."""
 
 
@@ -215,7 +216,7 @@ class _Converter:
     def _is_shown(self, name: str, value: Any, path: str) -> bool:
         if value is UNSET:
             return False
-        if self._full or (not path and name in _ALWAYS):
+        if self._full or (not path and name in ALWAYS):
             return True
         return value is not None and not (isinstance(value, Collection) and not isinstance(value, str) and not value)
 

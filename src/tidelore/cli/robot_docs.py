@@ -18,7 +18,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from tidelore import __version__
-from tidelore.app.answers import Instant, means
+from tidelore.app.answers import ALWAYS, Instant, means
 from tidelore.cli.command import Invocation, LoreCommand, LoreGroup, global_options, lore_command
 from tidelore.cli.output.render import Output
 from tidelore.core.errors import EXIT_CODES, UserError, every_error
@@ -33,9 +33,23 @@ def answer_shapes(command: click.Command) -> tuple[type[Struct], ...]:
 
 
 def answer_schema(command: click.Command) -> JsonSchema:
-    """Return the JSON schema of a command's `data`."""
-    schemas, parts = _components(answer_shapes(command))
+    """Return the JSON schema of a command's `data`, in its short form and with `--full`."""
+    shapes = answer_shapes(command)
+    schemas, parts = _components(shapes)
+    whole = {shape.__name__ for shape in shapes}
+    for name, part in parts.items():
+        always = ALWAYS if name in whole else frozenset[str]()
+        fields = part.get("properties", {})
+        needed = [field for field in part.pop("required", []) if field in always or not _is_optional(fields[field])]
+        if needed:
+            part["required"] = needed
     return {**(schemas[0] if len(schemas) == 1 else {"anyOf": list(schemas)}), "$defs": parts}
+
+
+def _is_optional(field: JsonSchema) -> bool:
+    """Return whether the short form of an answer may leave out a field: it may be null or empty, or it is a SHA."""
+    values = field.get("anyOf", [field])
+    return "x-only-full" in field or any(value.get("type") in ("null", "array", "object") for value in values)
 
 
 def read_fields(*shapes: type[Struct], elsewhere: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
