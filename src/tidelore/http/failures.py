@@ -35,6 +35,7 @@ _REMEDIES = {
     403: "check the permissions of the token",
     404: "check base_url of this host and the path, and that the token can see it",
     410: "check base_url of this host and the path, and that the token can see it",
+    451: "the server blocks it for legal reasons: take it out of the configuration if that does not end",
 }
 
 

@@ -324,6 +324,7 @@ class Governor:
                     retry_after_seconds=wait,
                     url=self._origin or None,
                     reason="rate_limit",
+                    fix="run the command again later; it continues where it stopped",
                 )
             await self._clock.sleep(wait)
 

@@ -29,6 +29,9 @@ Path = tuple[str | int, ...]
 NULL = Raw(b"null")
 """What stands for a missing value where bytes are kept as they came."""
 
+UNKNOWN = frozenset({"undefinedType", "undefinedField", "argumentNotAccepted", "cannotSpreadFragment"})
+"""Error codes of a server whose schema does not have what was asked for."""
+
 _LEAST_INNER = 5
 """The smallest page inside a page of one."""
 MOST_PATIENCE = 8

@@ -60,8 +60,17 @@ class GraphQL:
             document = parse_document(text, variables)
         except BadDocument as problem:
             return _refused([refusal(str(problem), problem.line, problem.column)])
-        problems = check_document(document, self._names, self._accepted, self._required)
+        problems = check_document(document, self._offered(), self._accepted, self._required)
         return _refused(problems) if problems else self._run(request, document)
+
+    def _offered(self) -> Mapping[str, Mapping[str, str | None]]:
+        lacks = self._desk.settings.graphql_lacks
+        if not lacks:
+            return self._names
+        return {
+            type_name: {name: inner for name, inner in known.items() if f"{type_name}.{name}" not in lacks}
+            for type_name, known in self._names.items()
+        }
 
     def _run(self, request: Request, document: Document) -> Response:
         settings, limits, caller = self._desk.settings, self._desk.limits, token_of(request)

@@ -18,6 +18,8 @@ Payload = dict[str, Any]
 
 GHOST = "ghost"
 """Whoever writes under this login has deleted the account since."""
+COPILOTS = frozenset({"copilot-pull-request-reviewer[bot]", "copilot-swe-agent[bot]"})
+"""Accounts that REST calls "Copilot", except as the author of a review."""
 
 _LABEL_COLOURS = ("d73a4a", "0075ca", "a2eeef", "7057ff", "008672", "e4e669", "cfd3d7", "fbca04")
 
@@ -55,7 +57,10 @@ def web(origin: str) -> str:
 
 def author(origin: str, account: User) -> Payload | None:
     """Whose work something is; None when the account is gone."""
-    return None if account.login == GHOST else user(origin, account)
+    if account.login not in COPILOTS:
+        return None if account.login == GHOST else user(origin, account)
+    app = f"{web(origin)}/apps/{account.login.removesuffix('[bot]')}"
+    return user(origin, account) | {"login": "Copilot", "html_url": app}
 
 
 def user_node_id(account: User) -> str:

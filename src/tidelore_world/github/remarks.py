@@ -6,7 +6,7 @@ Owns the shapes of the three. Refuses to choose what is shown. Pure, like the ot
 from __future__ import annotations
 
 from tidelore_world.github.files import hunk_at
-from tidelore_world.github.payloads import Payload, association, author, instant, node_id, reactions, web
+from tidelore_world.github.payloads import GHOST, Payload, association, author, instant, node_id, reactions, user, web
 from tidelore_world.github.records import Comment, Review, ReviewComment
 from tidelore_world.github.repository import Repository
 
@@ -86,7 +86,7 @@ def review(origin: str, repo: Repository, row: Review) -> Payload:
     shown: Payload = {
         "id": row.id,
         "node_id": node_id("PRR", row.id),
-        "user": author(origin, row.author),
+        "user": None if row.author.login == GHOST else user(origin, row.author),
         "body": row.body,
         "state": row.state,
         "html_url": html_url,

@@ -123,3 +123,6 @@ class GitHubSettings:
 
     graphql_forbidden: set[str] = field(default_factory=set)
     """Fields the token has no right to read, such as `PullRequest.reviewThreads`: null, with FORBIDDEN."""
+
+    graphql_lacks: set[str] = field(default_factory=set)
+    """Fields that an old Enterprise Server does not have, such as `Issue.fullDatabaseId`: the query is refused."""

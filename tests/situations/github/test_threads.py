@@ -148,6 +148,9 @@ REFUSALS: list[Any] = [
     pytest.param(
         lambda house: house.forge.settings.graphql_forbidden.add("PullRequest.reviewThreads"), id="threads forbidden"
     ),
+    pytest.param(
+        lambda house: house.forge.settings.graphql_lacks.add("PullRequestReviewComment.fullDatabaseId"), id="old server"
+    ),
 ]
 
 
@@ -156,12 +159,15 @@ def test_a_token_without_rights_leaves_resolutions_unknown_until_it_gets_them(bo
     refuse(both)
     (thread,) = begin(both)
     both.forge.resolve_thread(REPO, thread, "mira")
+    both.forge.review(REPO, 1, body="please")
     for _ in range(3):
         move(both)
     assert both.rows(STATES) == [UNKNOWN]
     assert both.column("SELECT COUNT(*) FROM notes WHERE kind = 'review_comment'") == [2]
+    assert both.rows(REVIEWS) == [("COMMENTED", "please")]
     both.world.faults.clear()
     both.forge.settings.graphql_forbidden.clear()
+    both.forge.settings.graphql_lacks.clear()
     both.world.advance(8 * 86_400)
     both.verify()
     assert both.rows(STATES) == [(1, "mira", 0)]

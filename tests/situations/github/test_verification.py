@@ -66,6 +66,28 @@ def test_the_comments_of_all_items_are_compared_by_a_query_for_each_kind_of_item
     assert ages == [house.clock.now_ms()], "all of them count as verified"
 
 
+def test_comments_of_copilot_are_compared_by_the_query_although_rest_names_it_differently(house: GitHubHouse) -> None:
+    begin(house)
+    house.forge.comment(REPO, 1, "done", author="copilot-swe-agent[bot]")
+    house.forge.review_comment(REPO, 2, "rename this", author="copilot-pull-request-reviewer[bot]")
+    house.forge.review(REPO, 2, body="one remark", author="copilot-pull-request-reviewer[bot]")
+    for _ in range(2):
+        house.world.advance(24 * 3600)
+        house.sync()
+    authors = house.rows(
+        "SELECT DISTINCT kind, author_username, is_bot FROM notes WHERE author_username LIKE 'copilot%' ORDER BY 1"
+    )
+    reviewer = ("review_summary", "copilot-pull-request-reviewer[bot]", 1)
+    assert [tuple(row) for row in authors] == [
+        ("issue_comment", "Copilot", 1),
+        ("review_comment", "Copilot", 1),
+        reviewer,
+    ]
+    spent = verify(house)
+    assert (spent[GRAPHQL], spent[ON_ISSUE], spent[ON_DIFF]) == (2, 0, 0)
+    assert house.differences() == []
+
+
 @pytest.mark.parametrize("kind", ["issue_comment", "review_comment"])
 @pytest.mark.parametrize("change", ["edited", "deleted"])
 @gate_cases(2)

@@ -74,6 +74,14 @@ def test_a_permanent_refusal_is_not_retried(status: int, kind: type[RemotePerman
     assert (len(server.seen), clock.slept) == (1, [])
 
 
+def test_a_legal_block_is_named_and_does_not_point_to_the_address() -> None:
+    blocked = b'{"message":"Repository access blocked","block":{"reason":"dmca"}}'
+    error, server, _ = ask(answer(451, blocked), do=fail)
+    assert type(error) is RemotePermanent
+    assert "legal reasons" in (error.fix or "")
+    assert len(server.seen) == 1
+
+
 def test_a_response_of_the_wrong_shape_is_a_permanent_error() -> None:
     error, server, _ = ask(answer(body=b'{"message":"hello"}'), do=fail)
     assert isinstance(error, RemotePermanent)

@@ -24,6 +24,10 @@ REVIEW_COMMENT_FIELDS = (
 )
 
 
+_REST_LOGINS = {"copilot-pull-request-reviewer[bot]": "Copilot", "copilot-swe-agent[bot]": "Copilot"}
+"""How REST names the author of a comment where it differs; the author of a review it names as GraphQL does."""
+
+
 class Numbered(Struct, frozen=True, rename="camel"):
     """An object of which only the number is used."""
 
@@ -94,7 +98,7 @@ def read_review_comment(payload: bytes, number: int, side: str | None) -> Item[C
 
 
 def shown_author(actor: Actor | None) -> tuple[str | None, bool]:
-    """Return the author as REST shows it, None for a deleted account, and whether it is a bot."""
+    """Return the author as REST shows that of a review, None for a deleted account, and whether it is a bot."""
     login = actor_login(actor)
     is_ghost = login is not None and login.casefold() == "ghost"
     return None if is_ghost else login, login is not None and login.casefold().endswith("[bot]")
@@ -113,7 +117,7 @@ def _common(parsed: _Comment) -> dict[str, Any]:
     author, is_bot = shown_author(parsed.author)
     return {
         "remote_id": whole_number(parsed.full_database_id),
-        "author": author,
+        "author": _REST_LOGINS.get(author or "", author),
         "is_bot": is_bot,
         "body": parsed.body,
         "url": parsed.url,

@@ -15,7 +15,7 @@ from tidelore.core.errors import AccessRefused, QueryLimited, RemoteNotFound, Re
 from tidelore.http.limits import whole_number
 from tidelore.http.response import Response
 from tidelore.sources.github.client import GitHubClient
-from tidelore.sources.graphql import GraphQlAnswer, PagedQueries, PartialAnswer, Path, Problem
+from tidelore.sources.graphql import UNKNOWN, GraphQlAnswer, PagedQueries, PartialAnswer, Path, Problem
 
 LIMITED = frozenset({"RATE_LIMITED", "RATE_LIMIT"})
 REFUSED = frozenset({"FORBIDDEN", "INSUFFICIENT_SCOPES"})
@@ -132,6 +132,13 @@ class GraphQlClient(PagedQueries):
                 raise PartialAnswer(said)
             elif kind in REFUSED:
                 raise _refusal(said, response.status)
+            elif problem.extensions is not None and problem.extensions.code in UNKNOWN:
+                raise AccessRefused(
+                    f"this server does not offer it by GraphQL: {said}",
+                    status=404,
+                    reason="graphql_refused",
+                    fix="an Enterprise Server offers it after an update; everything else is read",
+                )
             elif kind in _FAILED:
                 raise RemoteTransient(f"the server failed: {said}", status=response.status, reason="graphql")
             else:

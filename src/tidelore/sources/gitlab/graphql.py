@@ -26,7 +26,16 @@ from tidelore.core.errors import (
 from tidelore.core.model import StatusRecord
 from tidelore.http.response import Response
 from tidelore.sources.gitlab.client import GitLabClient
-from tidelore.sources.graphql import GraphQlAnswer, PagedQueries, PageInfo, PageSize, PartialAnswer, Path, Problem
+from tidelore.sources.graphql import (
+    UNKNOWN,
+    GraphQlAnswer,
+    PagedQueries,
+    PageInfo,
+    PageSize,
+    PartialAnswer,
+    Path,
+    Problem,
+)
 from tidelore.sources.items import refuse_nul
 
 _LOG = logging.getLogger(__name__)
@@ -38,9 +47,6 @@ _QUERY = (
     "workItems(iids:$iids,first:$first,after:$after){pageInfo{hasNextPage endCursor} nodes{iid widgets{"
     "... on WorkItemWidgetStatus{status{name category color iconName}}}}}}}"
 )
-_UNKNOWN = frozenset({"undefinedType", "undefinedField", "argumentNotAccepted", "cannotSpreadFragment"})
-"""Error codes of a server whose schema does not have the requested fields."""
-
 
 _GAVE_UP = ("timeout on", "request timed out", "query has complexity")
 """How the message of a query that is too much for the server begins. It has no code."""
@@ -119,7 +125,7 @@ class GitLabGraphQl(PagedQueries):
                 # Not of a single object: the schema lacks a field, or the query is not allowed.
                 raise AccessRefused(f"GraphQL refuses the query: {said}", reason="graphql_refused")
             code = problem.extensions.code if problem.extensions is not None else None
-            if code in _UNKNOWN:
+            if code in UNKNOWN:
                 raise AccessRefused(f"GraphQL refuses the query: {said}", reason="graphql_refused")
             raise PartialAnswer(said)
         return frozenset()
@@ -201,7 +207,7 @@ async def _page(client: GitLabClient, variables: dict[str, object]) -> _Connecti
         # No GraphQL endpoint: an old server, or a proxy that blocks it.
         return None
     problems = answer.errors or ()
-    if any(problem.extensions is not None and problem.extensions.code in _UNKNOWN for problem in problems):
+    if any(problem.extensions is not None and problem.extensions.code in UNKNOWN for problem in problems):
         return None
     if problems:
         raise RemotePermanent(

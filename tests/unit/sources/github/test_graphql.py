@@ -56,6 +56,9 @@ def error(kind: str | None, path: list[Any] | None = None, message: str = "No.")
     return {"message": message} | ({"type": kind} if kind else {}) | ({"path": path} if path else {})
 
 
+LACKING = error(None, message="Field 'x' doesn't exist on type 'Query'") | {"extensions": {"code": "undefinedField"}}
+
+
 def asked(do: Callable[[GraphQlClient], Awaitable[Any]], *script: Answer, path: str = "") -> tuple[Any, ScriptedServer]:
     return with_list(do, *script, build=GraphQlClient, path=path)
 
@@ -150,6 +153,7 @@ def test_an_answer_that_stays_partial_is_a_temporary_failure() -> None:
         (reply(None, error("SERVICE_UNAVAILABLE")), RemoteTransient),
         (reply(None, error("INVALID_CURSOR_ARGUMENTS")), RemotePermanent),
         (reply(None, error(None, message="Field 'x' doesn't exist on type 'Query'")), RemotePermanent),
+        (reply(None, LACKING), AccessRefused),
         (reply({"nodes": 3}), RemotePermanent),
     ],
 )
