@@ -29,6 +29,7 @@ from tidelore.store.reading.fulltext import (
     OPENING,
     Ask,
     DocumentFilter,
+    FilterShare,
     FullText,
     Gate,
     Scored,
@@ -383,36 +384,32 @@ def test_pages_of_results_are_consecutive(filled: Database) -> None:
 
 def test_semantic_and_lexical_rankings_are_fused(filled: Database) -> None:
     wanted = filled.read("SELECT id FROM documents WHERE source_type = 'merge_request'")[0][0]
-    asked: list[int] = []
-
-    class ByMeaning:
-        rrf_k = 10
-
-        def __call__(self, database: Database, request: SearchRequest, depth: int, *, alone: bool) -> Ranking:
-            asked.append(depth)
-            assert not alone, "a word of the query is in the copy"
-            return Ranking("semantic", (wanted,), 0.7)
-
-    by_meaning = ByMeaning()
+    by_meaning = Nearest(wanted)
     query = parse_query("crane")
     hybrid = find(filled, SearchRequest(query=query, mode="hybrid"), by_meaning)
     assert hybrid.mode == "hybrid"
     assert hybrid.notices == ()
     assert {thread.reference for thread in hybrid.threads} == {"port/harbour#1", "port/quay#2", "port/harbour!1"}
+    assert by_meaning.begun == [FilterShare()]
     semantic = find(filled, SearchRequest(query=query, mode="semantic"), by_meaning).threads
     assert [(thread.reference, thread.ranks) for thread in semantic] == [("port/harbour!1", {"semantic": 1})]
     assert semantic[0].snippet.startswith("Rewrites the metering")
-    assert len(asked) == 2
+    assert by_meaning.alone == [False, False], "a word of the query is in the copy"
+    assert len(by_meaning.begun) == 1, "without words nothing runs beside it"
 
 
 class Nearest:
-    """Ranks these documents by meaning, whatever is asked."""
+    """Ranks these documents by meaning, whatever is asked; only one that words were ranked beside has begun before."""
 
     rrf_k = 10
 
     def __init__(self, *ids: int) -> None:
         self.ids = ids
         self.alone: list[bool] = []
+        self.begun: list[FilterShare] = []
+
+    def begin(self, database: Database, request: SearchRequest, share: FilterShare, depth: int) -> None:
+        self.begun.append(share)
 
     def __call__(self, database: Database, request: SearchRequest, depth: int, *, alone: bool) -> Ranking:
         self.alone.append(alone)

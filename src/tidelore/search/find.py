@@ -28,7 +28,7 @@ from tidelore.store.reading.found_documents import (
     read_threads_of,
     readiness,
 )
-from tidelore.store.reading.fulltext import CLOSING, OPENING, DocumentFilter, Term, full_text
+from tidelore.store.reading.fulltext import CLOSING, OPENING, DocumentFilter, FilterShare, Term, full_text
 
 SearchMode = Literal["hybrid", "lexical", "semantic"]
 MODES: tuple[SearchMode, ...] = get_args(SearchMode)
@@ -51,6 +51,10 @@ class SemanticRanker(Protocol):
     """Ranks documents by meaning; available only if vectors are stored. `rrf_k` is the fusion constant of its model."""
 
     rrf_k: int
+
+    def begin(self, database: Database, request: SearchRequest, share: FilterShare, depth: int) -> None:
+        """Begin what can run in another thread while words are ranked; `share` is that of the filter."""
+        ...
 
     def __call__(self, database: Database, request: SearchRequest, depth: int, *, alone: bool) -> Ranking:
         """Return at most `depth` documents, the nearest first; stricter if `alone`, without matching words."""
@@ -101,7 +105,11 @@ def find(
     has_words = bool(request.query.text and request.query.terms)
     choice = choose_mode(request.mode, has_vectors=semantic is not None, has_words=has_words, why_not=why_not)
     mode = choice.mode
-    lexical = None if mode == "semantic" else rank_lexical(database, request.query, request.wanted, DEPTH)
+    share = None
+    if semantic is not None and mode == "hybrid":
+        share = full_text(database).share(request.wanted) if request.wanted.narrows else FilterShare()
+        semantic.begin(database, request, share, DEPTH)
+    lexical = None if mode == "semantic" else rank_lexical(database, request.query, request.wanted, DEPTH, share)
     has_known_word = _knows_a_word(database, request.query) if lexical is None else lexical.has_known_term
     rankings = [] if lexical is None else [lexical.ranking]
     if semantic is not None and mode != "lexical":

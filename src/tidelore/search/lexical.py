@@ -66,8 +66,13 @@ class LexicalFinding(Struct, frozen=True):
         return any(entry.documents for entry in self.counted)
 
 
-def rank_lexical(database: Database, query: Query, wanted: DocumentFilter, depth: int = DEPTH) -> LexicalFinding:
-    """Rank documents by the words of a query; without words, return the newest that pass the filter."""
+def rank_lexical(
+    database: Database, query: Query, wanted: DocumentFilter, depth: int = DEPTH, share: FilterShare | None = None
+) -> LexicalFinding:
+    """Rank documents by the words of a query; without words, return the newest that pass the filter.
+
+    `share` is that of the filter, if it is known.
+    """
     text = full_text(database)
     if not query.terms:
         newest = tuple(text.newest(query.excluded, wanted, depth))
@@ -76,7 +81,9 @@ def rank_lexical(database: Database, query: Query, wanted: DocumentFilter, depth
     counted = sorted(map(Counted, query.terms, counts), key=lambda entry: entry.documents)
     present = [entry for entry in counted if entry.documents]
     present = [entry for entry in present if entry.documents < EVERYWHERE] or present
-    words = _by_words(text, present, query.excluded, wanted, depth) if present else _ByWords({})
+    if share is None:
+        share = text.share(wanted) if wanted.narrows else FilterShare()
+    words = _by_words(text, present, query.excluded, wanted, depth, share) if present else _ByWords({})
     inside: list[int] = []
     if len(words.scores) < FEW and (longer := longer_words(database, query.terms)):
         of_longer = tuple(text.counts(longer, GATE_ROOM + 1))
@@ -129,9 +136,13 @@ class _ByWords(Struct, frozen=True):
 
 
 def _by_words(
-    text: FullText, present: Sequence[Counted], excluded: tuple[Term, ...], wanted: DocumentFilter, depth: int
+    text: FullText,
+    present: Sequence[Counted],
+    excluded: tuple[Term, ...],
+    wanted: DocumentFilter,
+    depth: int,
+    share: FilterShare,
 ) -> _ByWords:
-    share = text.share(wanted) if wanted.narrows else FilterShare()
     scored = _worth_scoring(present)
 
     def ask(counted: Sequence[Counted], gate: Gate | None = None) -> Ask:

@@ -45,8 +45,24 @@ class SignScan:
     def __init__(self, model: VectorModel) -> None:
         self._model = model
 
+    def begin(
+        self,
+        database: Database,  # noqa: ARG002
+        vector: Sequence[float],  # noqa: ARG002
+        limit: int,  # noqa: ARG002
+        *,
+        is_filtered: bool,  # noqa: ARG002
+    ) -> None:
+        """Return None: big integers hold the interpreter's lock, so another thread gains nothing."""
+        return
+
     def nearest(
-        self, database: Database, vector: Sequence[float], limit: int, allowed: Sequence[int] | None = None
+        self,
+        database: Database,
+        vector: Sequence[float],
+        limit: int,
+        allowed: Sequence[int] | None = None,
+        begun: object = None,  # noqa: ARG002
     ) -> list[Hit]:
         """Return the nearest documents, only from `allowed` if given, the best first."""
         places = self._most_alike(database, vector, max(limit, COMPARED), allowed)
@@ -63,6 +79,7 @@ class SignScan:
         vector: Sequence[float],  # noqa: ARG002
         limit: int,  # noqa: ARG002
         passing: Callable[[Sequence[int]], set[int]],  # noqa: ARG002
+        begun: object = None,  # noqa: ARG002
     ) -> list[Hit] | None:
         """Return None: listing the documents that pass first leaves fewer signs to compare."""
         return None

@@ -13,7 +13,7 @@ from msgspec import Struct
 from tidelore.search.fuse import Ranking
 from tidelore.search.lexical import NARROW
 from tidelore.store.database.port import Database
-from tidelore.store.reading.fulltext import DocumentFilter, Term, full_text
+from tidelore.store.reading.fulltext import FilterShare, full_text
 
 if TYPE_CHECKING:
     from tidelore.search.find import SearchRequest
@@ -37,12 +37,26 @@ class Hit(Struct, frozen=True):
 class NearestDocuments(Protocol):
     """Finds the documents nearest to a vector."""
 
-    def nearest(self, database: Database, vector: Any, limit: int, allowed: Sequence[int] | None = None) -> list[Hit]:
+    def begin(self, database: Database, vector: Any, limit: int, *, is_filtered: bool) -> Any:
+        """Begin a comparison with all in another thread; return it, or None if that is not worth a thread.
+
+        `is_filtered`: it is for `nearest_passing`, otherwise for `nearest` without `allowed`.
+        """
+        ...
+
+    def nearest(
+        self, database: Database, vector: Any, limit: int, allowed: Sequence[int] | None = None, begun: Any = None
+    ) -> list[Hit]:
         """Return the nearest documents, only from `allowed` if given, the best first."""
         ...
 
     def nearest_passing(
-        self, database: Database, vector: Any, limit: int, passing: Callable[[Sequence[int]], set[int]]
+        self,
+        database: Database,
+        vector: Any,
+        limit: int,
+        passing: Callable[[Sequence[int]], set[int]],
+        begun: Any = None,
     ) -> list[Hit] | None:
         """Return the nearest documents that pass; None if listing all that pass first is cheaper."""
         ...
@@ -61,24 +75,38 @@ class MeaningRanker:
         self._vector = vector
         self._weight = weight
         self._floor = floor
+        self._share: FilterShare | None = None
+        self._begun: Any = None
+
+    def begin(self, database: Database, request: SearchRequest, share: FilterShare, depth: int) -> None:
+        """Begin to compare in another thread, while words are ranked."""
+        self._share = share
+        if share.total >= NARROW:
+            self._begun = self._index.begin(database, self._vector, depth, is_filtered=_is_filtered(request))
 
     def __call__(self, database: Database, request: SearchRequest, depth: int, *, alone: bool) -> Ranking:
         """Return the nearest documents that pass the filters of the request and are similar enough."""
-        hits = self._hits(database, request.query.excluded, request.wanted, depth)
+        hits = self._hits(database, request, depth)
         best = hits[0].score if hits else 0.0
         least = self._floor if alone else max(self._floor, best) * WITH_WORDS
         sure = max(self._floor, best) * WITHOUT_WORDS
         ids = tuple(hit.document_id for hit in hits if hit.score >= least)
         return Ranking(NAME, ids, self._weight, sure=sum(hit.score >= sure for hit in hits))
 
-    def _hits(self, database: Database, excluded: Sequence[Term], wanted: DocumentFilter, depth: int) -> list[Hit]:
-        if not (excluded or wanted.narrows):
-            return self._index.nearest(database, self._vector, depth)
-        text = full_text(database)
-        if text.share(wanted).total >= NARROW:
+    def _hits(self, database: Database, request: SearchRequest, depth: int) -> list[Hit]:
+        share, begun = self._share, self._begun
+        self._share = self._begun = None
+        if not _is_filtered(request):
+            return self._index.nearest(database, self._vector, depth, begun=begun)
+        text, excluded, wanted = full_text(database), request.query.excluded, request.wanted
+        if (share or text.share(wanted)).total >= NARROW:
             found = self._index.nearest_passing(
-                database, self._vector, depth, lambda ids: text.fitting(ids, excluded, wanted)
+                database, self._vector, depth, lambda ids: text.fitting(ids, excluded, wanted), begun
             )
             if found is not None:
                 return found
         return self._index.nearest(database, self._vector, depth, text.newest(excluded, wanted, _ALL))
+
+
+def _is_filtered(request: SearchRequest) -> bool:
+    return bool(request.query.excluded) or request.wanted.narrows

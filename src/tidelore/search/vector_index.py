@@ -2,13 +2,15 @@
 
 The signs of all vectors are compared first, one bit per number; then the few thousand vectors that agree most are
 compared by their numbers, so that their similarities are exact. A small index is compared whole. An index may be kept
-between searches and then reads only what was written since. Where the database compares vectors itself (pgvector),
-nothing is kept here.
+between searches and then reads only what was written since. The comparison needs no database, so it can run in another
+thread while SQLite ranks by words: both release the interpreter's lock. Where the database compares vectors itself
+(pgvector), nothing is kept here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -50,34 +52,59 @@ class VectorIndex:
         self._has_graph = self._in_rows and has_graph(database, model)
         self._table = _Table(model.dimension)
         self._mark: tuple[int, int] | None = None
+        self._threads: ThreadPoolExecutor | None = None
+
+    def begin(self, database: Database, vector: Vector, limit: int, *, is_filtered: bool) -> Future[_Nearest] | None:
+        """Begin to compare a vector with all in another thread; None if that is not worth a thread."""
+        if self._in_rows:
+            return None
+        table = self._refreshed(database)
+        if table.is_small:
+            return None
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(thread_name_prefix="vectors")
+        return self._threads.submit(table.nearest, vector, 4 * limit, MOST_ASKED if is_filtered else limit)
 
     def nearest(
-        self, database: Database, vector: Vector, limit: int, allowed: Sequence[int] | None = None
+        self,
+        database: Database,
+        vector: Vector,
+        limit: int,
+        allowed: Sequence[int] | None = None,
+        begun: Future[_Nearest] | None = None,
     ) -> list[Hit]:
         """Return the nearest documents, only from `allowed` if given, the best first."""
+        if begun is not None:
+            return begun.result().hits(slice(limit))
         if self._in_rows:
             return self._nearest_rows(database, vector, limit, allowed)
         table = self._refreshed(database)
-        compared = table.compare(vector, 4 * limit, None if allowed is None else table.places_of(allowed))
-        return compared.hits(compared.best(limit))
+        among = None if allowed is None else table.places_of(allowed)
+        return table.nearest(vector, 4 * limit, limit, among).hits(slice(limit))
 
     def nearest_passing(
-        self, database: Database, vector: Vector, limit: int, passing: Callable[[Sequence[int]], set[int]]
+        self,
+        database: Database,
+        vector: Vector,
+        limit: int,
+        passing: Callable[[Sequence[int]], set[int]],
+        begun: Future[_Nearest] | None = None,
     ) -> list[Hit] | None:
         """Return the nearest documents that pass, ENOUGH or more; None if listing all that pass first is cheaper."""
-        if self._in_rows:
+        if begun is not None:
+            near = begun.result()
+        elif self._in_rows:
             return self._nearest_passing_rows(database, vector, limit, passing)
-        table = self._refreshed(database)
-        compared = table.compare(vector, 4 * limit)
-        best = compared.best(MOST_ASKED)
-        documents: list[int] = compared.documents[best].tolist()
+        else:
+            near = self._refreshed(database).nearest(vector, 4 * limit, MOST_ASKED)
+        documents: list[int] = near.documents.tolist()
         passed: set[int] = set()
         asked, width = 0, 2 * limit
         while width <= MOST_ASKED:
             passed |= passing(sorted(documents[asked:width]))
             asked = width
-            if len(passed) >= ENOUGH or (compared.is_whole and len(documents) < width):
-                return compared.hits([at for at, key in zip(best, documents, strict=True) if key in passed][:limit])
+            if len(passed) >= ENOUGH or (near.is_whole and len(documents) < width):
+                return near.hits([at for at, key in enumerate(documents) if key in passed][:limit])
             if len(documents) < width:
                 return None
             width *= 2
@@ -123,18 +150,18 @@ class VectorIndex:
         return table
 
 
-class _Compared(Struct, frozen=True):
-    """The cosines of the compared vectors, with their documents and positions; whether these were all there are."""
+class _Nearest(Struct, frozen=True):
+    """Documents, the nearest first, with the position and the cosine of their nearest piece.
 
-    scores: NDArray[np.float32]
+    `is_whole`: whether all vectors were compared by their numbers.
+    """
+
     documents: NDArray[np.int64]
     positions: NDArray[np.int32]
+    scores: NDArray[np.float32]
     is_whole: bool
 
-    def best(self, limit: int) -> list[int]:
-        return best_places(self.scores, self.documents, limit)
-
-    def hits(self, places: Sequence[int]) -> list[Hit]:
+    def hits(self, places: list[int] | slice) -> list[Hit]:
         chosen = (column[places].tolist() for column in (self.documents, self.positions, self.scores))
         return [Hit(*values) for values in zip(*chosen, strict=True)]
 
@@ -193,8 +220,16 @@ class _Table:
         """Return vectors by their places."""
         return self._vectors[places].astype(np.float32) * self._scales[places, np.newaxis]
 
-    def compare(self, vector: Vector, least: int, among: NDArray[np.intp] | None = None) -> _Compared:
-        """Compare a vector with the most promising ones, `least` or more; with all if there are not many."""
+    @property
+    def is_small(self) -> bool:
+        """Whether all vectors are compared by their numbers at once."""
+        return len(self._documents) - len(self._dead) <= WHOLE
+
+    def nearest(self, vector: Vector, least: int, limit: int, among: NDArray[np.intp] | None = None) -> _Nearest:
+        """Compare a vector with the most promising ones, `least` or more, or with all if they are not many.
+
+        Return the documents of the best, at most `limit`.
+        """
         live = len(self._documents) - len(self._dead) if among is None else len(among)
         count = max(least, COMPARED) + live // COMPARED_OF
         is_whole = live <= max(count, WHOLE)
@@ -204,7 +239,9 @@ class _Table:
             places = self._most_alike(vector, count, among)
         # Not a matrix product: for this size it would start threads, and wait for them on a busy machine.
         scores = np.einsum("ij,j->i", self._vectors[places].astype(np.float32), vector) * self._scales[places]
-        return _Compared(scores, self._documents[places], self._positions[places], is_whole)
+        best = best_places(scores, self._documents[places], limit)
+        chosen = places[best]
+        return _Nearest(self._documents[chosen], self._positions[chosen], scores[best], is_whole)
 
     def _most_alike(self, vector: Vector, count: int, among: NDArray[np.intp] | None) -> NDArray[np.intp]:
         """Return the places whose signs differ least, `count` and those that tie with the last."""

@@ -22,6 +22,7 @@ from tidelore.search.similarity import MeaningRanker
 from tidelore.search.vector_index import VectorIndex, best_places
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database
+from tidelore.store.reading.fulltext import FilterShare
 from tidelore.store.reading.vector_blocks import BLOCK, WORTH_FILLING, VectorEntry, choose_blocks, put, quantised
 from tidelore.store.reading.vector_models import VectorModel, ensure_model
 
@@ -200,6 +201,46 @@ def test_a_filtered_search_equals_a_search_within_the_listed_documents(
     # Where hardly anything passes, asking one by one is given up.
     monkeypatch.setattr("tidelore.search.vector_index.MOST_ASKED", 40)
     assert index.nearest_passing(database, rows[0], 10, lambda _ids: set()) is None
+
+
+def test_a_comparison_begun_in_another_thread_finds_the_same(
+    database: Database, model: VectorModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = directions(2_000)
+    store(database, model, list(range(1, len(rows) + 1)), rows)
+    index = VectorIndex(database, model)
+
+    def even(ids: Sequence[int]) -> set[int]:
+        return {row_id for row_id in ids if row_id % 2 == 0}
+
+    assert index.begin(database, rows[0], 20, is_filtered=False) is None, "so few are compared sooner than handed over"
+    monkeypatch.setattr("tidelore.search.vector_index.WHOLE", 100)
+    monkeypatch.setattr("tidelore.search.vector_index.COMPARED", 300)
+    for query in directions(5, seed=9):
+        all_of_them = index.begin(database, query, 20, is_filtered=False)
+        some = index.begin(database, query, 20, is_filtered=True)
+        assert all_of_them is not None
+        assert some is not None
+        assert index.nearest(database, query, 20, begun=all_of_them) == index.nearest(database, query, 20)
+        expected = index.nearest_passing(database, query, 20, even)
+        assert expected
+        assert index.nearest_passing(database, query, 20, even, some) == expected
+
+
+def test_what_a_ranker_has_begun_serves_one_request_only(
+    database: Database, model: VectorModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidelore.search.vector_index.WHOLE", 10)
+    rows = directions(40)
+    store(database, model, list(range(1, 41)), rows)
+    ranker = MeaningRanker(VectorIndex(database, model), rows[0], 1.0, 10, floor=0.0)
+    request = SearchRequest(query=parse_query("x"))
+    expected = ranker(database, request, 40, alone=True)
+    ranker.begin(database, request, FilterShare(), 40)
+    with database.transaction() as tx:
+        tx.execute("INSERT INTO embedding_holes (model_id, block, slot) VALUES (1, 0, 0)")
+    assert ranker(database, request, 40, alone=True) == expected, "begun before the first vector was deleted"
+    assert ranker(database, request, 40, alone=True).ids == expected.ids[1:]
 
 
 def test_the_mean_vector_has_unit_length_and_is_zero_for_opposites() -> None:
