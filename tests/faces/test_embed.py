@@ -7,23 +7,29 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
 import pytest
+from mcp import Client
+from starlette.testclient import TestClient
 from tests.faces.desk import CONSOLE, LEDGER, Desk
 from tests.unit.embedding.model_server import MODEL, ModelServer
 
+from tidelore.app.console import ConsoleViews
 from tidelore.app.searching import Meaning, rank_by_meaning
 from tidelore.app.wiring import App
 from tidelore.core.clock import SystemClock
 from tidelore.core.config_file import load_config
 from tidelore.core.process import ProcessIdentity, is_dead
 from tidelore.engine.lease import acquire
+from tidelore.mcp.server import make_server
 from tidelore.search.find import SearchRequest
 from tidelore.search.query import parse_query
 from tidelore.store.reading.fulltext import DocumentFilter
 from tidelore.store.work.leases import LeaseTable
+from tidelore.web.guard import make_access
+from tidelore.web.server import build_site
 
 DOWN = '[embedding]\nprovider = "ollama"\nbase_url = "http://127.0.0.1:9"\n'
 KILLED = """
@@ -219,6 +225,62 @@ def test_a_semantic_search_finds_a_paraphrase(desk: Desk) -> None:
     assert requests.ids
     assert not rows.keys() & set(requests.ids)
     assert duplicate not in {rows.get(document) for document in without.ids}
+
+
+@pytest.mark.parametrize("face", ["web", "console", "mcp"])
+def test_a_program_that_searches_often_reads_the_vectors_once(desk: Desk, face: str) -> None:
+    desk.configure(LEDGER, CONSOLE, extra="[embedding]\nmin_similarity = 0\n")
+    tell(desk)
+    desk.run("sync")
+    app = App(load_config(str(desk.config)), {}, db=str(desk.db))
+    searches, query = SEARCHES[face](app), "refunding buyers"
+    before = searches(query)
+    assert before, "found by meaning: no text has a word of it"
+    with closing(desk.store()) as store, store.transaction() as tx:
+        # Not announced by a new generation, so only who reads the vectors again notices.
+        tx.execute("UPDATE embedding_blocks SET vectors = zeroblob(length(vectors))")
+    assert SEARCHES[face](app)(query) == []
+    assert searches(query) == before
+    desk.world.gitlab.create_issue(LEDGER, title="Buoy drifts", description="The marker float left its mooring.")
+    desk.world.advance(3600)
+    desk.run("sync")
+    assert searches(query) != before, "the block was written since, so it is read again"
+
+
+def by_web(app: App) -> Callable[[str], list[str]]:
+    client = TestClient(build_site(app, make_access("127.0.0.1", 8765, None)), base_url="http://127.0.0.1:8765")
+
+    def ask(text: str) -> list[str]:
+        told = client.get("/search", params={"q": text}, headers={"accept": "application/json"})
+        return [row["reference"] for row in told.json()["data"]["items"]]
+
+    return ask
+
+
+def by_console(app: App) -> Callable[[str], list[str]]:
+    views = ConsoleViews(app)
+
+    def ask(text: str) -> list[str]:
+        page = views.by_meaning(text, 10)
+        assert page is not None
+        return [row.reference for row in page.items]
+
+    return ask
+
+
+def by_mcp(app: App) -> Callable[[str], list[str]]:
+    server = make_server(app)
+
+    async def ask(text: str) -> list[str]:
+        async with Client(server) as client:
+            told = await client.call_tool("search", {"query": text})
+        assert told.structured_content is not None
+        return [row["reference"] for row in told.structured_content["items"]]
+
+    return lambda text: asyncio.run(ask(text))
+
+
+SEARCHES = {"web": by_web, "console": by_console, "mcp": by_mcp}
 
 
 def test_documents_without_vectors_give_a_notice_in_semantic_search(desk: Desk) -> None:

@@ -30,7 +30,7 @@ from tidelore.app.listing import (
 from tidelore.app.positions import ServiceState, SourcesOverview, read_sources, service_state
 from tidelore.app.reading.referring import find_thread, parse_any
 from tidelore.app.reading.threads import ListedThread, ThreadQuestion, list_threads
-from tidelore.app.searching import FoundThread, SearchPage, search_page
+from tidelore.app.searching import FoundThread, SearchPage, rank_by_meaning, search_page
 from tidelore.app.showing import (
     ShownIssue,
     ShownMergeRequest,
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from logging import LogRecord
 
     from tidelore.app.writing.replying import WriteAnswer
-    from tidelore.embedding.embedder import Embedder
     from tidelore.feedback.repositories import ConfiguredRepo
     from tidelore.search.similarity import MeaningRanker
     from tidelore.store.database.port import Transaction
@@ -276,10 +275,8 @@ class ConsoleViews:
     """
 
     def __init__(self, app: App) -> None:
-        self._app = app
+        self._app = app.searching_often()
         self._opened: Database | None = None
-        self._embedder: Embedder | None = None
-        self._embedder_opened = False
 
     @property
     def _database(self) -> Database:
@@ -393,28 +390,9 @@ class ConsoleViews:
         return search_page(find(database, request, ranker), query)
 
     def _ranker(self, text: str) -> MeaningRanker | None:
-        from tidelore.store.reading.vector_models import has_vectors
-
-        if not text.strip() or not has_vectors(self._database):
+        if self._app.config.embedding.provider not in _IN_PROCESS:
             return None
-        if not self._embedder_opened:
-            self._embedder_opened = True
-            self._embedder = self._open_embedder()
-        if self._embedder is None:
-            return None
-        from tidelore.search.semantic import make_ranker
-
-        return make_ranker(self._database, self._embedder, text)
-
-    def _open_embedder(self) -> Embedder | None:
-        from tidelore.embedding.embedder import Unavailable
-        from tidelore.embedding.registry import open_embedder
-
-        config = self._app.config
-        if config.embedding.provider not in _IN_PROCESS:
-            return None
-        embedder = open_embedder(config.embedding, config.http, self._app.environ, self._app.clock)
-        return None if isinstance(embedder, Unavailable) else embedder
+        return rank_by_meaning(self._app, self._database, text).ranker
 
 
 def read_feedback(database: Database, now_ms: int) -> FeedbackBoard:

@@ -26,6 +26,7 @@ from tidelore.search.query import Query, parse_query, resolve_filters
 from tidelore.store.database.port import Database
 
 if TYPE_CHECKING:
+    from tidelore.embedding.embedder import Embedder
     from tidelore.search.find import SearchMode
     from tidelore.search.similarity import MeaningRanker
     from tidelore.search.spelling import Correction
@@ -280,22 +281,32 @@ def rank_by_meaning(app: App, database: Database, text: str) -> Meaning:
         return Meaning(notice=reason, extra=extra)
     if not has_vectors(database):
         return Meaning()
-    if app.config.embedding.provider == "local" and (light := _rank_lightly(app, database, text)) is not None:
-        return Meaning(light)
-    embedder = open_embedder(app.config.embedding, app.config.http, app.environ, app.clock)
+    kept = app.kept_meaning
+    if kept is None and app.config.embedding.provider == "local":
+        # Most processes search once.
+        light = _rank_lightly(app, database, text)
+        if light is not None:
+            return Meaning(light)
+
+    def opened() -> Embedder | Unavailable | None:
+        return open_embedder(app.config.embedding, app.config.http, app.environ, app.clock)
+
+    embedder = opened() if kept is None else kept.embedder(app.config.embedding, opened)
     if embedder is None or isinstance(embedder, Unavailable):
         return Meaning(notice=None if embedder is None else embedder.reason)
     from tidelore.search.semantic import make_ranker, make_ranker_async
 
     async def ask() -> MeaningRanker | None:
         try:
-            return await make_ranker_async(database, embedder, text)
+            return await make_ranker_async(database, embedder, text, kept)
         finally:
             await embedder.aclose()
 
     try:
-        within = isinstance(embedder, InProcess)
-        ranker = make_ranker(database, embedder, text) if within else run_until_signalled(ask(), "nothing was changed")
+        if isinstance(embedder, InProcess):
+            ranker = make_ranker(database, embedder, text, kept)
+        else:
+            ranker = run_until_signalled(ask(), "nothing was changed")
     except RemoteError as error:
         return Meaning(notice=error.message)
     if ranker is None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tidelore.http.limits import RequestAllowance
     from tidelore.http.response import RequestMetric
     from tidelore.http.transport import KeptTransports, Transport
+    from tidelore.search.kept_meaning import KeptMeaning
     from tidelore.service.control import ConfigReloader
     from tidelore.sources.ports import ProjectSource, Wiring
     from tidelore.store.database.kept import KeptConnections
@@ -92,6 +93,7 @@ class App(Struct, frozen=True):
     `grants`: the rate limits that this process shares with others.
     `kept`: connections that were closed and are used again, for a program that opens the database often.
     `transports`: the same for connections to hosts; not for what sends replies, whose connections are new.
+    `kept_meaning`: what searches by meaning load, for a program that searches often.
     """
 
     config: Config
@@ -109,6 +111,7 @@ class App(Struct, frozen=True):
     grants: GrantBook | None = None
     kept: KeptConnections | None = None
     transports: KeptTransports | None = None
+    kept_meaning: KeptMeaning | None = None
 
     @property
     def address(self) -> str:
@@ -156,6 +159,12 @@ class App(Struct, frozen=True):
         """Report the end of the last successful sync, after a command that has changed it."""
         with self.reading():
             pass
+
+    def searching_often(self) -> App:
+        """Return the same for a program that searches often: it keeps what searches by meaning load."""
+        from tidelore.search.kept_meaning import KeptMeaning
+
+        return replace(self, kept_meaning=KeptMeaning())
 
     def new_patience(self) -> Patience:
         """Return the time limits of connections; SQLite has its own."""

@@ -42,6 +42,7 @@ _INSTRUCTIONS = (
 
 def make_server(app: App, *, allow_writes: bool = False) -> Server[dict[str, Any]]:
     """Return a server with the tools that may be used."""
+    app = app.searching_often()
     tools = {tool.name: tool for tool in TOOLS if allow_writes or not tool.writes}
 
     async def list_tools(_context: object, _params: object) -> types.ListToolsResult:

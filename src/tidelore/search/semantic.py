@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tidelore.core.errors import UserError
 from tidelore.embedding.embedder import Embedder, InProcess, ModelIdentity
 from tidelore.search.fuse import Fused
+from tidelore.search.kept_meaning import KeptMeaning
 from tidelore.search.results import ThreadGroup, ThreadResult, group_by_thread, make_result, read_snippet
 from tidelore.search.similarity import NAME, MeaningRanker
 from tidelore.search.vector_index import VectorIndex
@@ -26,10 +27,12 @@ if TYPE_CHECKING:
     from tidelore.embedding.embedder import Vector
 
 
-def open_index(database: Database, identity: ModelIdentity) -> VectorIndex | None:
+def open_index(database: Database, identity: ModelIdentity, kept: KeptMeaning | None = None) -> VectorIndex | None:
     """Return the index of a model, or None if the model was never used with this database."""
     model = find_model(database, identity.name, identity.version, identity.dimension)
-    return None if model is None else VectorIndex(database, model)
+    if model is None:
+        return None
+    return VectorIndex(database, model) if kept is None else kept.index(database, model)
 
 
 def mean_direction(vectors: NDArray[np.float32]) -> Vector | None:
@@ -39,10 +42,12 @@ def mean_direction(vectors: NDArray[np.float32]) -> Vector | None:
     return (total / length).astype(np.float32) if length > 1e-6 else None
 
 
-def make_ranker(database: Database, embedder: Embedder, text: str) -> MeaningRanker | None:
+def make_ranker(
+    database: Database, embedder: Embedder, text: str, kept: KeptMeaning | None = None
+) -> MeaningRanker | None:
     """Return the ranker of a text, embedded in this process; None if the model has no stored vectors."""
     assert isinstance(embedder, InProcess)
-    index = open_index(database, embedder.identity)
+    index = open_index(database, embedder.identity, kept)
     if index is None:
         return None
     return MeaningRanker(
@@ -50,9 +55,11 @@ def make_ranker(database: Database, embedder: Embedder, text: str) -> MeaningRan
     )
 
 
-async def make_ranker_async(database: Database, embedder: Embedder, text: str) -> MeaningRanker | None:
+async def make_ranker_async(
+    database: Database, embedder: Embedder, text: str, kept: KeptMeaning | None = None
+) -> MeaningRanker | None:
     """Return the ranker of a text, embedded by a server; raise RemoteError if it does not respond."""
-    index = open_index(database, await embedder.identify())
+    index = open_index(database, await embedder.identify(), kept)
     if index is None:
         return None
     return MeaningRanker(

@@ -2,13 +2,14 @@
 
 The signs of all vectors are compared first, one bit per number; then the few thousand vectors that agree most are
 compared by their numbers, so that their similarities are exact. A small index is compared whole. An index may be kept
-between searches and then reads only what was written since. The comparison needs no database, so it can run in another
-thread while SQLite ranks by words: both release the interpreter's lock. Where the database compares vectors itself
-(pgvector), nothing is kept here.
+between searches, which threads may make, and then reads only what was written since. The comparison needs no database,
+so it can run in another thread while SQLite ranks by words: both release the interpreter's lock. Where the database
+compares vectors itself (pgvector), nothing is kept here.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
@@ -52,18 +53,25 @@ class VectorIndex:
         self._has_graph = self._in_rows and has_graph(database, model)
         self._table = _Table(model.dimension)
         self._mark: tuple[int, int] | None = None
-        self._threads: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
+        """Held while the table is changed or compared, so that another thread never compares half a change."""
+        self._thread: ThreadPoolExecutor | None = None
 
     def begin(self, database: Database, vector: Vector, limit: int, *, is_filtered: bool) -> Future[_Nearest] | None:
         """Begin to compare a vector with all in another thread; None if that is not worth a thread."""
         if self._in_rows:
             return None
-        table = self._refreshed(database)
-        if table.is_small:
-            return None
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(thread_name_prefix="vectors")
-        return self._threads.submit(table.nearest, vector, 4 * limit, MOST_ASKED if is_filtered else limit)
+        with self._lock:
+            table = self._refreshed(database)
+            if table.is_small:
+                return None
+            if self._thread is None:
+                self._thread = ThreadPoolExecutor(1, thread_name_prefix="vectors")
+        return self._thread.submit(self._nearest, table, vector, 4 * limit, MOST_ASKED if is_filtered else limit)
+
+    def _nearest(self, table: _Table, vector: Vector, least: int, limit: int) -> _Nearest:
+        with self._lock:
+            return table.nearest(vector, least, limit)
 
     def nearest(
         self,
@@ -78,9 +86,11 @@ class VectorIndex:
             return begun.result().hits(slice(limit))
         if self._in_rows:
             return self._nearest_rows(database, vector, limit, allowed)
-        table = self._refreshed(database)
-        among = None if allowed is None else table.places_of(allowed)
-        return table.nearest(vector, 4 * limit, limit, among).hits(slice(limit))
+        with self._lock:
+            table = self._refreshed(database)
+            among = None if allowed is None else table.places_of(allowed)
+            near = table.nearest(vector, 4 * limit, limit, among)
+        return near.hits(slice(limit))
 
     def nearest_passing(
         self,
@@ -96,7 +106,8 @@ class VectorIndex:
         elif self._in_rows:
             return self._nearest_passing_rows(database, vector, limit, passing)
         else:
-            near = self._refreshed(database).nearest(vector, 4 * limit, MOST_ASKED)
+            with self._lock:
+                near = self._refreshed(database).nearest(vector, 4 * limit, MOST_ASKED)
         documents: list[int] = near.documents.tolist()
         passed: set[int] = set()
         asked, width = 0, 2 * limit
@@ -131,22 +142,23 @@ class VectorIndex:
         """Return the vectors of all pieces of documents, one per row."""
         if self._in_rows:
             return rows_of(database, self.model.id, documents)
-        table = self._refreshed(database)
-        return table.floats(table.places_of(documents))
+        with self._lock:
+            table = self._refreshed(database)
+            return table.floats(table.places_of(documents))
 
     def _refreshed(self, database: Database) -> _Table:
         table = self._table
         mark = read_mark(database, self.model.id)
         if mark == self._mark:
             return table
-        # Read before the blocks: what is written in between is read again.
-        self._mark = mark
         states = read_states(database, self.model.id, self.model.dimension, table.generation)
         if not table.accepts(states):
             # The model was removed and created again, so the vectors in memory are outdated.
             table = self._table = _Table(self.model.dimension)
             states = read_states(database, self.model.id, self.model.dimension)
         table.update(states)
+        # Read before the blocks, so what was written in between is read again; set only when they were all read.
+        self._mark = mark
         return table
 
 

@@ -78,6 +78,7 @@ def new_token() -> str:
 
 def build_site(app: App, access: Access, stopping: Callable[[], bool] = lambda: False) -> Guard:
     """Return the web application; `stopping` ends its streams."""
+    app = app.searching_often()
     site = Site(app, access)
 
     async def live(request: Request) -> Response:

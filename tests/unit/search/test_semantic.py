@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +14,12 @@ from numpy.typing import NDArray
 from tests.databases.migrated_file import lay_out
 
 from tidelore.core.config import Embedding, Http
+from tidelore.core.errors import StorageFailed
 from tidelore.embedding.embedder import Embedder, ModelIdentity, Unavailable
 from tidelore.embedding.registry import open_embedder
+from tidelore.search import vector_index
 from tidelore.search.find import SearchRequest
+from tidelore.search.kept_meaning import KeptMeaning
 from tidelore.search.query import parse_query
 from tidelore.search.semantic import make_ranker, mean_direction, open_index
 from tidelore.search.similarity import MeaningRanker
@@ -23,7 +27,15 @@ from tidelore.search.vector_index import VectorIndex, best_places
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database
 from tidelore.store.reading.fulltext import FilterShare
-from tidelore.store.reading.vector_blocks import BLOCK, WORTH_FILLING, VectorEntry, choose_blocks, put, quantised
+from tidelore.store.reading.vector_blocks import (
+    BLOCK,
+    WORTH_FILLING,
+    BlockState,
+    VectorEntry,
+    choose_blocks,
+    put,
+    quantised,
+)
 from tidelore.store.reading.vector_models import VectorModel, ensure_model
 
 DIMENSION = 32
@@ -241,6 +253,90 @@ def test_what_a_ranker_has_begun_serves_one_request_only(
         tx.execute("INSERT INTO embedding_holes (model_id, block, slot) VALUES (1, 0, 0)")
     assert ranker(database, request, 40, alone=True) == expected, "begun before the first vector was deleted"
     assert ranker(database, request, 40, alone=True).ids == expected.ids[1:]
+
+
+def test_a_refresh_that_failed_is_made_up_for_by_the_next_search(
+    database: Database, model: VectorModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = directions(20)
+    store(database, model, list(range(1, 11)), rows[:10])
+    index = VectorIndex(database, model)
+    index.nearest(database, rows[0], 1)
+    store(database, model, [500], rows[10:11])
+    with monkeypatch.context() as patch:
+        patch.setattr("tidelore.search.vector_index.read_states", refuse)
+        with pytest.raises(StorageFailed):
+            index.nearest(database, rows[10], 1)
+    assert index.nearest(database, rows[10], 1)[0].document_id == 500
+
+
+def refuse(*_args: object) -> list[BlockState]:
+    raise StorageFailed("the database is busy")
+
+
+def test_a_kept_index_is_changed_and_compared_by_one_thread_at_a_time(
+    database: Database, model: VectorModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = directions(300)
+    store(database, model, list(range(1, 201)), rows[:200])
+    monkeypatch.setattr("tidelore.search.vector_index.WHOLE", 10)
+    kept = KeptMeaning()
+    index = kept.index(database, model)
+    assert kept.index(database, model) is index
+    inside: list[str] = []
+
+    def alone(name: str) -> Callable[..., Any]:
+        work = getattr(vector_index._Table, name)
+
+        def checked(*args: Any) -> Any:
+            assert index._lock.locked(), name
+            inside.append(name)
+            return work(*args)
+
+        return checked
+
+    for name in ("update", "nearest", "places_of"):
+        monkeypatch.setattr(vector_index._Table, name, alone(name))
+    begun = index.begin(database, rows[7], 20, is_filtered=False)
+    store(database, model, list(range(201, 301)), rows[200:])
+    assert index.nearest(database, rows[250], 1, [251])[0].document_id == 251
+    assert index.nearest(database, rows[7], 1, begun=begun)[0].document_id == 8
+    assert len(index.vectors_of(database, [251])) == 1
+    assert sorted(set(inside)) == ["nearest", "places_of", "update"]
+    assert inside.count("update") == 2
+
+
+def test_a_model_that_was_made_anew_gets_an_index_of_its_own(database: Database, model: VectorModel) -> None:
+    rows = directions(2)
+    store(database, model, [1], rows[:1])
+    kept = KeptMeaning()
+    assert kept.index(database, model).nearest(database, rows[0], 1)[0].document_id == 1
+    with database.transaction() as tx:
+        for table in ("embedding_holes", "embeddings", "embedding_blocks", "embedding_models"):
+            tx.execute(f"DELETE FROM {table}")
+    again = ensure_model(database, "m", "1", DIMENSION, "180/30", 2)
+    assert again.id == model.id, "SQLite gives the number out again"
+    store(database, again, [2], rows[1:])
+    assert kept.index(database, again).nearest(database, rows[1], 2)[0].document_id == 2
+    assert kept.index(database, again) is not kept.index(database, model)
+
+
+def test_an_embedder_in_this_process_is_kept_until_its_settings_change() -> None:
+    kept, opened = KeptMeaning(), list[Embedding]()
+
+    def open_one(settings: Embedding) -> Embedder | Unavailable | None:
+        def open_now() -> Embedder | Unavailable | None:
+            opened.append(settings)
+            return open_embedder(settings, Http(), {})
+
+        return kept.embedder(settings, open_now)
+
+    local, server = Embedding(), Embedding(provider="ollama", base_url="http://127.0.0.1:9")
+    assert open_one(local) is open_one(local)
+    assert open_one(server) is not open_one(server), "its connections belong to one event loop"
+    tuned = Embedding(min_similarity=0.1)
+    assert open_one(tuned) is open_one(tuned)
+    assert opened == [local, server, server, tuned]
 
 
 def test_the_mean_vector_has_unit_length_and_is_zero_for_opposites() -> None:

@@ -11,13 +11,12 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tidelore.store.database.port import Database, Params, Row, Transaction
 
-_FIND = (
-    "SELECT id, name, version, dimension, chunking FROM embedding_models"
-    " WHERE name = :name AND version = :version AND dimension = :dimension"
-)
+COLUMNS = "id, name, version, dimension, chunking, created_at"
+_FIND = f"SELECT {COLUMNS} FROM embedding_models WHERE name = :name AND version = :version AND dimension = :dimension"
 
 
 class VectorModel(Struct, frozen=True):
@@ -28,6 +27,7 @@ class VectorModel(Struct, frozen=True):
     version: str
     dimension: int
     chunking: str
+    created_at: int
 
 
 def find_model(database: Database, name: str, version: str, dimension: int) -> VectorModel | None:
@@ -44,7 +44,7 @@ def has_vectors(database: Database) -> bool:
 def models_of(database: Database, documents: Sequence[int]) -> list[VectorModel]:
     """Return the models that have vectors of these documents, newest first."""
     rows = database.read(
-        "SELECT id, name, version, dimension, chunking FROM embedding_models m WHERE EXISTS (SELECT 1 FROM embeddings e"
+        f"SELECT {COLUMNS} FROM embedding_models m WHERE EXISTS (SELECT 1 FROM embeddings e"
         f" WHERE e.model_id = m.id AND e.document_id {database.among('ids')}) ORDER BY id DESC",
         {"ids": database.integers(documents)},
     )
@@ -72,7 +72,7 @@ def ensure_model(
                 {"chunking": chunking, "id": model.id},
             )
             _make_due(tx, model.id)
-    return VectorModel(model.id, name, version, dimension, chunking)
+    return replace(model, chunking=chunking)
 
 
 def forget_vectors(database: Database, model_id: int) -> None:

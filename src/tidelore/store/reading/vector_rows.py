@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tidelore.core.errors import StorageFailed
 from tidelore.store.database.port import Database, Row
-from tidelore.store.reading.vector_models import VectorModel, in_rows
+from tidelore.store.reading.vector_models import COLUMNS, VectorModel, in_rows
 
 GRAPH_FROM = 50_000
 """The number of vectors of a model from which a graph is built."""
@@ -76,7 +76,7 @@ def build_graph(database: Database, model: VectorModel) -> bool:
 def build_graphs(database: Database) -> None:
     """Build the graphs of all models that have many vectors."""
     if in_rows(database):
-        for row in database.read("SELECT id, name, version, dimension, chunking FROM embedding_models ORDER BY id"):
+        for row in database.read(f"SELECT {COLUMNS} FROM embedding_models ORDER BY id"):
             build_graph(database, VectorModel(*row))
 
 
