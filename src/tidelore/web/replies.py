@@ -31,7 +31,8 @@ async def answer(app: App, request: Request, form: Mapping[str, str]) -> Respons
         done = await run_in_threadpool(_carry_out, app, request, form)
     except TideloreError as error:
         raise _on_a_page(error) from None
-    return RedirectResponse(page_of(request, ("wrote", "yes" if done.refreshed else "later")), 303)
+    wrote = [("wrote", form.get("action", "reply")), ("later", "" if done.refreshed else "yes")]
+    return RedirectResponse(page_of(request, *wrote), 303)
 
 
 def _carry_out(app: App, request: Request, form: Mapping[str, str]) -> WriteAnswer:

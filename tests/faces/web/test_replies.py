@@ -51,12 +51,15 @@ def test_a_form_that_is_sent_twice_posts_one_reply_and_the_page_shows_it(desk: W
         assert sent.status_code == 200
         shown = read(sent.text).text
         assert "Fixed." in shown
-        assert "Done." in shown
+        assert "Posted, and the thread is resolved." in shown
     assert (desk.ours(), desk.is_resolved) == (["Fixed."], True)
     ((body,),) = desk.query("SELECT body FROM outbox WHERE source = 'reply'")
     assert body.startswith("Fixed.\n\nThanks.\n")
     form = fields(client.get(address).text, desk.thread)
-    assert client.post(f"{address}/reply", data=form | {"action": "unresolve", "body": ""}).status_code == 200
+    assert (
+        "The thread is open again."
+        in client.post(f"{address}/reply", data=form | {"action": "unresolve", "body": ""}).text
+    )
     assert not desk.is_resolved
     form = fields(client.get(address).text)
     client.post(f"{address}/reply", data=form | {"action": "reply", "body": "Seen."})
