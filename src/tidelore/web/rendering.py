@@ -49,6 +49,17 @@ _MARGIN = 4
 DATED_SECONDS = 30 * 86_400
 """From this age on an instant is shown as its date: "4 months ago" does not tell two comments apart."""
 NOW_SECONDS = 2
+_SECTIONS = {
+    "/search": "Search",
+    "/issues": "Issues",
+    "/mrs": "Merge requests",
+    "/topics": "Topics",
+    "/posts": "Posts",
+    "/files": "Files",
+    "/accounts": "Accounts",
+    "/trending": "Trending",
+    "/status": "Status",
+}
 _KIND_NAMES = {"issue": "issue", "mr": "merge request", "topic": "topic", "post": "post"}
 _LOG = logging.getLogger("tidelore.web")
 _STATUSES: tuple[tuple[type[TideloreError], int], ...] = (
@@ -214,6 +225,7 @@ def _environment() -> Environment:
         "with_query": addresses.with_query,
         "changed_query": addresses.changed_query,
         "kind_names": _KIND_NAMES,
+        "sections": _SECTIONS,
         "new_key": lambda: secrets.token_hex(16),
     }
     return environment

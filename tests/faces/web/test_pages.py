@@ -278,8 +278,8 @@ def test_home_and_search_say_what_kind_of_item_a_row_is_and_whether_it_is_a_draf
     client = client_of(app)
     home = client.get("/").text
     assert 'class="state draft"' in home
-    assert all(f"<span>{kind}</span>" in home for kind in ("issue", "merge request", "topic"))
-    assert "<span>issue</span>" in client.get("/search?q=crane").text
+    assert all(f">{kind} {PATH}" in home for kind in ("issue", "merge request", "topic"))
+    assert f">issue {PATH}#1<" in client.get("/search?q=crane").text
 
 
 def test_the_button_details_is_there_only_if_there_are_details(client: TestClient) -> None:
@@ -424,7 +424,7 @@ def test_home_marks_what_changed_since_the_visit_before_this_one(tmp_path: Path)
     database.close()
     for _ in range(2):
         html = client.get("/").text
-        assert "1 since your last visit" in read(html).text
+        assert "1 new since your last visit" in read(html).text
         assert html.count('class="row unseen"') == 1
     client.cookies.set("lore_8765_seen", "x-y")
     assert client.get("/").status_code == 200
