@@ -49,17 +49,19 @@ def test_a_form_that_is_sent_twice_posts_one_reply_and_the_page_shows_it(desk: W
     for _ in range(2):
         sent = client.post(f"{address}/reply", data=form | {"action": "reply-resolve", "body": "Fixed.\r\n\r\nThanks."})
         assert sent.status_code == 200
-        shown = read(sent.text).text
+        page = read(sent.text)
+        assert sent.url.fragment in page.ids, "the browser goes to the new comment"
+        assert sent.url.fragment.startswith("note_")
+        shown = page.text
         assert "Fixed." in shown
         assert "Posted, and the thread is resolved." in shown
     assert (desk.ours(), desk.is_resolved) == (["Fixed."], True)
     ((body,),) = desk.query("SELECT body FROM outbox WHERE source = 'reply'")
     assert body.startswith("Fixed.\n\nThanks.\n")
     form = fields(client.get(address).text, desk.thread)
-    assert (
-        "The thread is open again."
-        in client.post(f"{address}/reply", data=form | {"action": "unresolve", "body": ""}).text
-    )
+    sent = client.post(f"{address}/reply", data=form | {"action": "unresolve", "body": ""})
+    assert "The thread is open again." in sent.text
+    assert sent.url.fragment in read(sent.text).ids, "the browser goes to the thread"
     assert not desk.is_resolved
     form = fields(client.get(address).text)
     client.post(f"{address}/reply", data=form | {"action": "reply", "body": "Seen."})
