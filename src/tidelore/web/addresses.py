@@ -55,6 +55,8 @@ def thread_anchor(thread: str) -> str:
 def section_of(path: str) -> str:
     """Return the address of the list that a page belongs to: the page of an issue belongs to `/issues`."""
     match path.strip("/").split("/"):
+        case ["p", *_, part, _, "refresh" | "reply"]:
+            return f"/{part}"
         case ["p", *_, part, _number]:
             return f"/{part}"
         case ["post"]:

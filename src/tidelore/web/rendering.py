@@ -154,6 +154,7 @@ def respond_error(site: Site, request: Request, error: Exception) -> Response:
         status=status,
         nothing_stored=is_first_run,
         written=getattr(request.state, "written", ""),
+        form=getattr(request.state, "form", {}),
         back=getattr(request.state, "back", ""),
     )
     return HTMLResponse(html, status, headers={"Cache-Control": "no-store", "Vary": "Accept, HX-Request"})

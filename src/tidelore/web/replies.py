@@ -78,5 +78,5 @@ def _place_of(request: Request, form: Mapping[str, str], done: WriteAnswer) -> s
 def _on_a_page(error: TideloreError) -> TideloreError:
     """Return an error whose remedy can be followed in a browser."""
     if error.retryable:
-        error.fix = "reload this page to send the same form again; it takes effect once"
+        error.fix = "send it again; it takes effect once"
     return error

@@ -87,3 +87,8 @@ def test_without_permission_there_is_no_form_and_a_wrong_form_writes_nothing(des
         assert address in page.links
         assert wrong.get("body", "") in page.text, "the reader's text is not lost"
     assert desk.query("SELECT 1 FROM outbox") == []
+    refused = client.post(f"{address}/reply", data=form | {"body": "/close <b>", "action": "reply"}).text
+    assert "/close &lt;b&gt;</textarea>" in refused
+    again = fields(refused, desk.thread) | {"action": "reply", "body": "close it"}
+    assert "Posted." in client.post(f"{address}/reply", data=again).text, "the page of the error sends a corrected text"
+    assert desk.in_thread() == ["Why 40?", "close it"]
