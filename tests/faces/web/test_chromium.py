@@ -154,6 +154,15 @@ def test_the_keyboard_walks_through_a_list_opens_a_row_and_searches(browser: Bro
     assert browser.evaluate("document.activeElement.value") == "crane j k", "letters in a box are letters"
 
 
+def test_a_table_on_a_narrow_page_has_a_line_for_each_value_with_its_name(browser: Browser, site: str) -> None:
+    browser.show(400, 800)
+    for path in ("status", "coverage"):
+        browser.open(site + path)
+        shown = "[...document.querySelectorAll('.table td[data-label]')].filter(e => e.offsetParent)"
+        assert browser.evaluate(f"{shown}.length") > 5, path
+        assert browser.evaluate(f"{shown}.every(e => getComputedStyle(e).display === 'grid')"), path
+
+
 def test_the_key_n_walks_through_the_unresolved_threads(browser: Browser, site: str) -> None:
     browser.open(f"{site}p/{PATH}/mrs/3")
     browser.press("n")
