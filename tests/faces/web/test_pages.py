@@ -430,6 +430,14 @@ def test_home_marks_what_changed_since_the_visit_before_this_one(tmp_path: Path)
     assert client.get("/").status_code == 200
 
 
+def test_a_discussion_of_a_file_leads_to_its_thread_and_a_wrong_filter_is_named_as_on_the_page(
+    client: TestClient,
+) -> None:
+    links = [link for link in read(client.get("/files?path=src/moor.py").text).links if "thread=open" in link]
+    assert client.get(links[0], follow_redirects=False).headers["location"].endswith("#thread_open")
+    assert "Invalid value for since" in read(client.get("/issues?since=yesterday").text).text
+
+
 def test_the_end_of_several_paths_leads_to_each_of_them(tmp_path: Path) -> None:
     path = tmp_path / "lore.db"
     client = client_of(ordinary(path))
