@@ -78,9 +78,9 @@ class Part(Struct, frozen=True, kw_only=True):
 
 
 class ThreadCounts(Struct, frozen=True, kw_only=True):
-    """How many threads of an item can be resolved; `address` is that of the first unresolved one."""
+    """How many threads of an item are resolved and how many are not; `address` is that of the first of these."""
 
-    total: int
+    resolved: int
     unresolved: int
     address: str | None
 
@@ -259,7 +259,7 @@ def _place_of(entries: list[Entry], thread: str) -> int:
 
 
 def _threads(request: Request, entries: list[Entry], part: Part) -> ThreadCounts:
-    """Return how many threads can be resolved, how many are not, and the address of the first of these."""
+    """Return how many threads are resolved, how many are not, and the address of the first of these."""
     found = [
         (at, one.discussion)
         for at, one in enumerate(entries)
@@ -271,7 +271,9 @@ def _threads(request: Request, entries: list[Entry], part: Part) -> ThreadCounts
         at, thread = open_ones[0]
         shown = part.before <= at < part.before + len(part.entries)
         address = f"#{thread_anchor(thread.id)}" if shown else thread_address(page_of(request), thread.id)
-    return ThreadCounts(total=len(found), unresolved=len(open_ones), address=address)
+    return ThreadCounts(
+        resolved=sum(bool(thread.resolved) for _, thread in found), unresolved=len(open_ones), address=address
+    )
 
 
 def _has_details(item: ShownIssue | ShownMergeRequest) -> bool:
