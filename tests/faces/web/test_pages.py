@@ -95,7 +95,7 @@ def test_an_item_shows_events_in_place_threads_with_their_hunk_and_folds_resolve
     assert html.count('<details class="thread resolved"') == 1
     assert "mira: Typo." in text
     assert "resolved by noor" in text
-    assert "1 unresolved thread 1 resolved" in " ".join(text.split())
+    assert "1 unresolved thread, 1 resolved" in " ".join(text.split())
     assert "#thread_open" in read(html).links
     assert "closed this" in read(client.get(ISSUE).text).text
 
