@@ -54,8 +54,8 @@ def parse_duration(text: str, option: str) -> float:
     return int(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[match[2]]
 
 
-def parse_since(text: str, now_ms: int) -> int:
-    """Parse a time, or raise UserError with the accepted forms."""
+def parse_since(text: str, now_ms: int, name: str = "--since") -> int:
+    """Parse a time, or raise UserError with the accepted forms; `name` is what the reader calls the value."""
     match = re.fullmatch(_DURATION, text)
     if match:
         return max(now_ms - int(match[1]) * _UNITS_MS[match[2]], 0)
@@ -63,7 +63,7 @@ def parse_since(text: str, now_ms: int) -> int:
         return parse_instant(f"{text}T00:00:00Z" if re.fullmatch(_DATE, text) else text)
     except ValueError:
         raise UserError(
-            f"invalid value for --since: {text!r}",
+            f"invalid value for {name}: {text!r}",
             fix="use a duration (30m, 12h, 7d, 2w), a date (2026-03-01) or a timestamp with an offset",
             since=text,
         ) from None

@@ -88,7 +88,7 @@ def accounts_page(_site: Site, app: App, request: Request) -> Page:
     items = [one for one in found.items if part in one.handle.lower() or part in (one.display_name or "").lower()]
     chips = [
         Choice(
-            name if not value else f"{name} {found.states.get(value, 0)}",
+            f"{name} {found.states.get(value, 0) if value else sum(found.states.values())}",
             with_query("/accounts", [("q", part), ("state", value)]),
             state == value,
         )

@@ -37,14 +37,26 @@ def account_address(name: str) -> str:
     return f"/accounts/{quote(name, safe='')}"
 
 
-def reference_address(reference: str, project: str | None = None) -> str:
-    """Return the address that leads to whatever a reference names."""
-    return with_query("/go", [("ref", reference), *([("project", project)] if project else [])])
+def reference_address(reference: str, project: str | None = None, thread: str | None = None) -> str:
+    """Return the address that leads to whatever a reference names, or to a thread of it."""
+    return with_query("/go", [("ref", reference), ("project", project or ""), ("thread", thread or "")])
+
+
+def thread_address(page: str, thread: str) -> str:
+    """Return the address of a thread on the page of its item."""
+    return f"{page}{'&' if '?' in page else '?'}{urlencode({'thread': thread})}#{thread_anchor(thread)}"
+
+
+def thread_anchor(thread: str) -> str:
+    """Return the fragment that names a thread on its page."""
+    return "thread_" + quote(thread, safe="")
 
 
 def section_of(path: str) -> str:
     """Return the address of the list that a page belongs to: the page of an issue belongs to `/issues`."""
     match path.strip("/").split("/"):
+        case ["p", *_, part, _, "refresh" | "reply"]:
+            return f"/{part}"
         case ["p", *_, part, _number]:
             return f"/{part}"
         case ["post"]:

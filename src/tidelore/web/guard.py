@@ -195,6 +195,8 @@ async def read_form(request: Request, access: Access) -> Mapping[str, str]:
     given = form.get("csrf", "")
     if not hmac.compare_digest(given.encode(), csrf_token(access, request.state.session).encode()):
         raise UserError("the form has expired", fix="go back, reload the page and try again")
+    # Kept too, so that the reader can correct the text and send it from that page.
+    request.state.form = form
     return form
 
 

@@ -37,6 +37,8 @@ from tidelore.web.addresses import (
     changed_query,
     item_address,
     post_address,
+    thread_address,
+    thread_anchor,
     with_query,
 )
 from tidelore.web.hunks import HunkLine, parse_hunk
@@ -75,6 +77,14 @@ class Part(Struct, frozen=True, kw_only=True):
     next: int | None
 
 
+class ThreadCounts(Struct, frozen=True, kw_only=True):
+    """How many threads of an item are resolved and how many are not; `address` is that of the first of these."""
+
+    resolved: int
+    unresolved: int
+    address: str | None
+
+
 def item_page(site: Site, app: App, request: Request) -> Page:
     """Show an issue, merge request or topic with its conversation."""
     kind = kind_of(request)
@@ -86,7 +96,8 @@ def item_page(site: Site, app: App, request: Request) -> Page:
     reply = with_query(f"{request.url.path}/reply", [("at", request.query_params.get("at", ""))])
     shared = {"item": item, "images": images, "project": item.project, "reply_address": reply}
     above = render_markdown(item.description, project=item.project, base=item.web_url, images=images)
-    part = _part(site, request, "_entry.html", [{"entry": entry} for entry in entries], shared, len(above))
+    wanted = _place_of(entries, request.query_params.get("thread", ""))
+    part = _part(site, request, "_entry.html", [{"entry": entry} for entry in entries], shared, len(above), wanted)
     texts = [item.description, *(note.body for thread in item.discussions for note in thread.notes)]
     return Page(
         template="item.html",
@@ -103,7 +114,8 @@ def item_page(site: Site, app: App, request: Request) -> Page:
             "most_files": MOST_FILES,
             "most_linked": MOST_LINKED,
             "run": _run(app, request),
-            "wrote": request.query_params.get("wrote", ""),
+            "threads": _threads(request, entries, part),
+            "has_details": _has_details(item),
             "system": request.query_params.get("system") == "yes",
         },
     )
@@ -137,7 +149,7 @@ def _written(request: Request) -> str:
 def _place(request: Request, texts: list[str | None]) -> dict[str, Any]:
     """Return what the templates of all conversations need: addresses of their variants, and whether images wait."""
     path, query = request.url.path, request.query_params.multi_items()
-    kept = [(name, value) for name, value in query if name not in {"run", "from", "wrote"}]
+    kept = [(name, value) for name, value in query if name not in {"run", "from", "wrote", "later", "thread"}]
     return {
         "images_waiting": sum(count_images(text) for text in texts),
         "images_address": with_query(path, changed_query(kept, {"images": "yes"})),
@@ -145,6 +157,8 @@ def _place(request: Request, texts: list[str | None]) -> dict[str, Any]:
         "plain_address": with_query(path, changed_query(kept, {"system": None})),
         "start_address": with_query(path, kept),
         "at": request.query_params.get("at", ""),
+        "wrote": request.query_params.get("wrote", ""),
+        "later": request.query_params.get("later") == "yes",
     }
 
 
@@ -196,18 +210,39 @@ def _portions(notes: list[ShownNote]) -> list[tuple[ShownNote, ...]]:
 
 
 def _part(
-    site: Site, request: Request, template: str, contexts: list[dict[str, Any]], shared: dict[str, Any], above: int
+    site: Site,
+    request: Request,
+    template: str,
+    contexts: list[dict[str, Any]],
+    shared: dict[str, Any],
+    above: int,
+    wanted: int = 0,
 ) -> Part:
     """Render the entries of one page: from the asked one on, until the page is full.
 
-    `above` is the size of the text above the first entry.
+    `above` is the size of the text above the first entry. Where no entry is asked for and the first page ends before
+    the one that is `wanted`, the page begins with that.
     """
     text = request.query_params.get("from", "0")
     if not (text.isascii() and text.isdecimal() and len(text) < 9):
         raise UserError(f"invalid value for from: {text!r}", fix="use a number", value=text)
     start = min(int(text), max(len(contexts) - 1, 0))
+    part = _part_from(site, request, template, contexts, shared, 0 if start else above, start)
+    if start or part.next is None or wanted < part.next:
+        return part
+    return _part_from(site, request, template, contexts, shared, 0, wanted)
+
+
+def _part_from(
+    site: Site,
+    request: Request,
+    template: str,
+    contexts: list[dict[str, Any]],
+    shared: dict[str, Any],
+    size: int,
+    start: int,
+) -> Part:
     entries: list[Markup] = []
-    size = 0 if start else above
     for context in contexts[start:]:
         html = Markup(render(site, request, template, **shared, **context))  # noqa: S704 - a template's own output
         size += len(html.encode())
@@ -216,6 +251,37 @@ def _part(
         entries.append(html)
     end = start + len(entries)
     return Part(entries=entries, before=start, total=len(contexts), next=end if end < len(contexts) else None)
+
+
+def _place_of(entries: list[Entry], thread: str) -> int:
+    """Return the number of the first entry of a thread, or 0."""
+    return next((at for at, one in enumerate(entries) if one.discussion is not None and one.discussion.id == thread), 0)
+
+
+def _threads(request: Request, entries: list[Entry], part: Part) -> ThreadCounts:
+    """Return how many threads are resolved, how many are not, and the address of the first of these."""
+    found = [
+        (at, one.discussion)
+        for at, one in enumerate(entries)
+        if one.discussion is not None and one.discussion.resolvable and not one.continued
+    ]
+    open_ones = [(at, thread) for at, thread in found if thread.resolved is False]
+    address = None
+    if open_ones:
+        at, thread = open_ones[0]
+        shown = part.before <= at < part.before + len(part.entries)
+        address = f"#{thread_anchor(thread.id)}" if shown else thread_address(page_of(request), thread.id)
+    return ThreadCounts(
+        resolved=sum(bool(thread.resolved) for _, thread in found), unresolved=len(open_ones), address=address
+    )
+
+
+def _has_details(item: ShownIssue | ShownMergeRequest) -> bool:
+    """Return whether the column of details shows anything."""
+    shared = (item.labels, item.assignees, item.milestone, item.closed_at)
+    if isinstance(item, ShownIssue):
+        return any((*shared, item.status, item.due_date, item.confidential, item.time_spent_seconds, item.closed_by))
+    return any((*shared, item.reviewers, item.merged_at, item.merge_status, item.closes_issues, item.files))
 
 
 def _topic_page(site: Site, app: App, request: Request) -> Page:
@@ -235,7 +301,6 @@ def _topic_page(site: Site, app: App, request: Request) -> Page:
             **shared,
             "kind": "topic",
             "part": _part(site, request, "_comment.html", contexts, shared, len(above)),
-            "wrote": request.query_params.get("wrote", ""),
         },
     )
 
@@ -313,7 +378,8 @@ def go(app: App, request: Request) -> Response:
     assert found.project is not None
     assert found.iid is not None
     at = found.web_url if "://" in reference else None
-    return RedirectResponse(item_address(found.type, found.project, found.iid, at), 303)
+    address, thread = item_address(found.type, found.project, found.iid, at), request.query_params.get("thread", "")
+    return RedirectResponse(thread_address(address, thread) if thread else address, 303)
 
 
 def _project_of(reference: str, project: str | None) -> str | None:

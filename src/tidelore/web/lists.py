@@ -135,7 +135,7 @@ def _wanted(kind: ListedKind, request: Request, now_ms: int) -> dict[str, Any]:
     if labels and "label" in kind.fields:
         wanted["labels"] = labels
     if "since" in wanted:
-        wanted["since"] = parse_since(wanted["since"], now_ms)
+        wanted["since"] = parse_since(wanted["since"], now_ms, "since")
     state = values.get(kind.state_name, "")
     if state not in {"", "all"}:
         wanted[kind.state_name] = _one_of(kind.state_name, state, kind.states)

@@ -36,12 +36,16 @@ _ATTRIBUTES = {
     "img": {"src", "alt", "title", "loading", "referrerpolicy"},
     "th": {"class"},
     "td": {"class"},
-    "ol": {"start"},
+    "ul": {"dir"},
+    "ol": {"start", "dir"},
+    "blockquote": {"dir"},
     "span": {"class"},
     "input": {"type", "checked", "disabled"},
     "details": {"open"},
 }
-_CLASSES = {"remote-image", "image-name", "reference", "left", "center", "right"}
+_CLASSES = {"remote-image", "image-name", "reference", "left", "center", "right", "suggested"}
+_DIRECTED = frozenset({"ul", "ol", "blockquote"})
+"""Tags whose marks stand on the side where their text begins; the style sheet does the same for paragraphs."""
 _VOID = frozenset({"br", "hr", "img", "input", "area", "col", "embed", "link", "meta", "source", "track", "wbr"})
 _SILENT = frozenset({"script", "style", "textarea", "title", "iframe", "noscript", "template", "svg", "math"})
 ADDRESS = r"https?://[^\s<>\"'`]+[^\s<>\"'`.,;:!?)\]}]"
@@ -104,6 +108,8 @@ def _clean(html: str, *, images: bool) -> str:
 def _filter_attribute(tag: str, name: str, value: str) -> str | None:
     if name == "class":
         return " ".join(word for word in value.split() if word in _CLASSES) or None
+    if name == "dir":
+        return "auto"
     if tag == "input":
         return {"type": "checkbox", "disabled": "disabled"}.get(name, value)
     return value
@@ -136,6 +142,10 @@ class _Rewriter(HTMLParser):
             values = {"href": href} if href else {}
         elif tag in {"code", "pre"}:
             self._verbatim += 1
+        elif tag in _DIRECTED:
+            values["dir"] = "auto"
+        if tag == "code" and values.get("class", "").startswith("language-suggestion"):
+            self.parts.append('<span class="suggested">Suggested change</span>')
         align = re.fullmatch(r"text-align:(left|center|right)", values.pop("style", "").replace(" ", ""))
         if align is not None and tag in {"th", "td"}:
             values["class"] = align[1]

@@ -46,6 +46,21 @@ STATIC = Path(__file__).parent / "static"
 _TEMPLATES = Path(__file__).parent / "templates"
 _MARGIN = 4
 """How many times the length of a passage is read, so that its Markdown and spaces can be left out."""
+DATED_SECONDS = 30 * 86_400
+"""From this age on an instant is shown as its date: "4 months ago" does not tell two comments apart."""
+NOW_SECONDS = 2
+_SECTIONS = {
+    "/search": "Search",
+    "/issues": "Issues",
+    "/mrs": "Merge requests",
+    "/topics": "Topics",
+    "/posts": "Posts",
+    "/files": "Files",
+    "/accounts": "Accounts",
+    "/trending": "Trending",
+    "/status": "Status",
+}
+_KIND_NAMES = {"issue": "issue", "mr": "merge request", "topic": "topic", "post": "post"}
 _LOG = logging.getLogger("tidelore.web")
 _STATUSES: tuple[tuple[type[TideloreError], int], ...] = (
     (NotFound, 404),
@@ -139,6 +154,7 @@ def respond_error(site: Site, request: Request, error: Exception) -> Response:
         status=status,
         nothing_stored=is_first_run,
         written=getattr(request.state, "written", ""),
+        form=getattr(request.state, "form", {}),
         back=getattr(request.state, "back", ""),
     )
     return HTMLResponse(html, status, headers={"Cache-Control": "no-store", "Vary": "Accept, HX-Request"})
@@ -196,6 +212,7 @@ def _environment() -> Environment:
         "with_code": with_code,
         "sentence": sentence,
         "passage": passage,
+        "breakable": breakable,
         "hue": hue,
         "quoted": lambda text: quote(str(text), safe=""),
         "plural": plural,
@@ -208,6 +225,8 @@ def _environment() -> Environment:
         "reference_address": addresses.reference_address,
         "with_query": addresses.with_query,
         "changed_query": addresses.changed_query,
+        "kind_names": _KIND_NAMES,
+        "sections": _SECTIONS,
         "new_key": lambda: secrets.token_hex(16),
     }
     return environment
@@ -221,13 +240,19 @@ def _printable(value: Any) -> Any:
 
 
 def ago(instant_ms: int | None, now_ms: int) -> Markup:
-    """Return an instant as its age, with the exact time as its title."""
+    """Return an instant as its age, or as its date if it is long ago, with the exact time as its title."""
     if instant_ms is None:
         return Markup("never")
     exact = format_instant(instant_ms)
     readable = f"{exact[:10]} {exact[11:16]} UTC"
-    age = describe_age(abs(now_ms - instant_ms) / 1000)
-    text = f"{age} ago" if instant_ms <= now_ms else f"in {age}"
+    seconds = (now_ms - instant_ms) / 1000
+    if abs(seconds) >= DATED_SECONDS:
+        text = exact[:10]
+    elif abs(seconds) < NOW_SECONDS:
+        text = "just now" if seconds >= 0 else "now"
+    else:
+        age = describe_age(abs(seconds))
+        text = f"{age} ago" if seconds > 0 else f"in {age}"
     return Markup('<time datetime="{}" title="{}">{}</time>').format(exact, readable, text)
 
 
@@ -236,10 +261,10 @@ def highlighted(text: str, spans: Any) -> Markup:
     text, spans = without_markdown(text, spans)
     parts, end = [], 0
     for start, stop in spans:
-        parts.append(escape(without_hidden(text[end:start])))
+        parts.append(escape(_with_boxes(without_hidden(text[end:start]))))
         parts.append(Markup("<mark>{}</mark>").format(without_hidden(text[start:stop])))
         end = stop
-    parts.append(escape(without_hidden(text[end:])))
+    parts.append(escape(_with_boxes(without_hidden(text[end:]))))
     return Markup().join(parts)
 
 
@@ -257,7 +282,17 @@ def linked(text: str) -> Markup:
 def passage(text: str, characters: int) -> str:
     """Return the beginning of a text of others on one line, without its Markdown."""
     start = " ".join(text[: characters * _MARGIN].split())
-    return excerpt(without_markdown(start)[0], characters)[0]
+    return excerpt(_with_boxes(without_markdown(start)[0]), characters)[0]
+
+
+def _with_boxes(text: str) -> str:
+    """Return a passage in which the tasks of a list have boxes."""
+    return text.replace("[ ] ", "☐ ").replace("[x] ", "☑ ").replace("[X] ", "☑ ")
+
+
+def breakable(path: str) -> Markup:
+    """Return a path that a narrow page breaks after a slash."""
+    return Markup("/<wbr>").join(without_hidden(path).split("/"))
 
 
 def sentence(text: str | None) -> str:

@@ -19,6 +19,7 @@ from tidelore.app.pages.items import read_item_page
 from tidelore.app.wiring import App
 from tidelore.app.writing.replying import ChangeState, ReplyTo, WriteAnswer, change_state, reply_to
 from tidelore.core.errors import TideloreError, UserError
+from tidelore.web.addresses import thread_anchor
 from tidelore.web.items import kind_of, page_of, read_topic, show_request
 
 Action = Literal["reply", "reply-resolve", "resolve", "unresolve"]
@@ -31,7 +32,7 @@ async def answer(app: App, request: Request, form: Mapping[str, str]) -> Respons
         done = await run_in_threadpool(_carry_out, app, request, form)
     except TideloreError as error:
         raise _on_a_page(error) from None
-    return RedirectResponse(page_of(request, ("wrote", "yes" if done.refreshed else "later")), 303)
+    return RedirectResponse(_place_of(request, form, done), 303)
 
 
 def _carry_out(app: App, request: Request, form: Mapping[str, str]) -> WriteAnswer:
@@ -61,8 +62,21 @@ def _carry_out(app: App, request: Request, form: Mapping[str, str]) -> WriteAnsw
     return done
 
 
+def _place_of(request: Request, form: Mapping[str, str], done: WriteAnswer) -> str:
+    """Return the address that shows the outcome: the new comment or the thread, if the copy has it already."""
+    thread = form.get("thread", "")
+    wrote = [("wrote", form.get("action", "reply")), ("later", "" if done.refreshed else "yes"), ("thread", thread)]
+    address = page_of(request, *wrote)
+    if not done.refreshed:
+        return address
+    if done.reply is not None and done.reply.comment_id is not None:
+        kind = "comment" if kind_of(request) == "topic" else "note"
+        return f"{address}#{kind}_{done.reply.comment_id}"
+    return f"{address}#{thread_anchor(thread)}" if thread else address
+
+
 def _on_a_page(error: TideloreError) -> TideloreError:
     """Return an error whose remedy can be followed in a browser."""
     if error.retryable:
-        error.fix = "reload this page to send the same form again; it takes effect once"
+        error.fix = "send it again; it takes effect once"
     return error

@@ -154,6 +154,63 @@ def test_the_keyboard_walks_through_a_list_opens_a_row_and_searches(browser: Bro
     assert browser.evaluate("document.activeElement.value") == "crane j k", "letters in a box are letters"
 
 
+def test_a_table_on_a_narrow_page_has_a_line_for_each_value_with_its_name(browser: Browser, site: str) -> None:
+    browser.show(400, 800)
+    for path in ("status", "coverage"):
+        browser.open(site + path)
+        shown = "[...document.querySelectorAll('.table td[data-label]')].filter(e => e.offsetParent)"
+        assert browser.evaluate(f"{shown}.length") > 5, path
+        assert browser.evaluate(f"{shown}.every(e => getComputedStyle(e).display === 'grid')"), path
+
+
+def test_the_key_n_walks_through_the_unresolved_threads(browser: Browser, site: str) -> None:
+    browser.open(f"{site}p/{PATH}/mrs/3")
+    browser.press("n")
+    assert browser.evaluate("document.activeElement.id") == "thread_open"
+    browser.press("n")
+    assert browser.evaluate("document.activeElement.id") == "thread_open", "it is the only one"
+
+
+def test_texts_of_others_keep_their_words_and_their_direction(browser: Browser, tmp_path: Path) -> None:
+    names = " | ".join(f"configuration{number}" for number in range(6))
+    text = f"| {names} |\n|{'---|' * 6}\n\nשלום עולם!\n\n- אחת\n\nplain"
+    app = ordinary(tmp_path / "lore.db")
+    with app.store() as database, database.transaction() as tx:
+        tx.execute("UPDATE issues SET description = :text, title = 'שלום!' WHERE iid = 1", {"text": text})
+    edges = (
+        "(e => { const r = document.createRange(); r.selectNodeContents(e); const a = r.getBoundingClientRect(),"
+        " b = e.getBoundingClientRect(); return [a.left - b.left, b.right - a.right].map(Math.round) })"
+    )
+    browser.show(400, 800)
+    for address in served(app):
+        browser.open(f"{address}p/{PATH}/issues/1")
+        cells = browser.evaluate(
+            "[...document.querySelectorAll('.prose th')].map(e => e.getBoundingClientRect().height)"
+        )
+        assert max(cells) < 40, "each name is on one line"
+        assert browser.evaluate("document.documentElement.scrollWidth") <= 400, "the table scrolls by itself"
+        hebrew, plain = (browser.evaluate(f"{edges}(document.querySelectorAll('.prose > p')[{at}])") for at in (0, 1))
+        assert hebrew[1] == 0 < hebrew[0]
+        assert plain[0] == 0 < plain[1]
+        marks = browser.evaluate("getComputedStyle(document.querySelector('.prose ul')).paddingRight")
+        assert marks != "0px", "the marks of the list stand on the right"
+        assert browser.evaluate(f"{edges}(document.querySelector('h1'))")[0] == 0, "a title stays where titles are"
+        browser.open("about:blank")
+
+
+def test_a_printed_page_is_light_and_shows_resolved_threads(browser: Browser, site: str) -> None:
+    try:
+        dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+        browser.open(f"{site}p/{PATH}/mrs/3")
+        shown = "document.querySelector('details.resolved .note').checkVisibility({contentVisibilityAuto: true})"
+        assert not browser.evaluate(shown)
+        browser.send("Emulation.setEmulatedMedia", media="print", features=dark)
+        assert browser.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert browser.evaluate(shown)
+    finally:
+        browser.send("Emulation.setEmulatedMedia", media="")
+
+
 def test_results_appear_while_the_reader_types_and_the_address_follows(browser: Browser, site: str) -> None:
     browser.open(site + "search")
     # The browser moves the focus when it paints, which may be after the page is loaded.
@@ -181,6 +238,8 @@ def test_status_changes_while_it_is_open(browser: Browser, tmp_path: Path) -> No
 
 
 def test_every_page_can_be_read_without_scripts(browser: Browser, site: str) -> None:
+    for domain in ("DOM", "CSS"):
+        browser.send(f"{domain}.enable")
     browser.send("Emulation.setScriptExecutionDisabled", value=True)
     try:
         for path in PAGES.values():
@@ -189,6 +248,9 @@ def test_every_page_can_be_read_without_scripts(browser: Browser, site: str) -> 
             node = browser.send("DOM.querySelector", nodeId=main, selector="main")["nodeId"]
             html = browser.send("DOM.getOuterHTML", nodeId=node)["outerHTML"]
             assert len(html) > 200, path
+            keys = browser.send("DOM.querySelector", nodeId=main, selector="[data-keys]")["nodeId"]
+            style = browser.send("CSS.getComputedStyleForNode", nodeId=keys)["computedStyle"]
+            assert {"name": "display", "value": "none"} in style, "a button that needs a script is not there"
     finally:
         browser.send("Emulation.setScriptExecutionDisabled", value=False)
 

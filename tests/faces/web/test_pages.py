@@ -9,8 +9,9 @@ import apsw
 import pytest
 from msgspec.structs import replace
 from starlette.testclient import TestClient
-from tests.databases.samples import CREATED, add_project, issue
-from tests.databases.talk import DIFFS, DISCUSSIONS, attach, discussion, file_change, keep, note
+from tests.databases.feeds import MIRA, follow, post, share
+from tests.databases.samples import CREATED, add_project, issue, merge_request
+from tests.databases.talk import DIFFS, DISCUSSIONS, attach, discussion, file_change, keep, note, placed
 from tests.faces.web.copies import PATH, client_of, fill, open_app, ordinary, with_login
 from tests.faces.web.reading import HOST, crawl, read
 from tests.support.manual_clock import ManualClock
@@ -21,7 +22,7 @@ from tidelore.engine.cursor import Cursor
 from tidelore.engine.ports import Batch
 from tidelore.store.database.opening import open_database
 from tidelore.store.mirror.page_writer import PageWriter
-from tidelore.store.mirror.parents import ISSUES
+from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS
 from tidelore.store.mirror.projects import list_projects, save_project
 
 MOST_BYTES = 150_000
@@ -91,9 +92,11 @@ def test_an_item_shows_events_in_place_threads_with_their_hunk_and_folds_resolve
     text = read(html).text
     assert "return None" in text
     assert '<td class="line">39</td>' in html
-    assert html.count('<details class="thread resolved">') == 1
-    assert "by noor" in text
-    assert "unresolved" in text
+    assert html.count('<details class="thread resolved"') == 1
+    assert "mira: Typo." in text
+    assert "resolved by noor" in text
+    assert "1 unresolved thread, 1 resolved" in " ".join(text.split())
+    assert "#thread_open" in read(html).links
     assert "closed this" in read(client.get(ISSUE).text).text
 
 
@@ -231,6 +234,59 @@ def test_a_long_conversation_is_shown_in_parts_below_the_size_limit_and_nothing_
     assert all(f"word{number} " in seen for number in range(120))
 
 
+def test_a_thread_in_a_later_part_is_on_the_page_that_its_address_leads_to(tmp_path: Path) -> None:
+    app = open_app(tmp_path / "lore.db")
+    app.open_store(create=True).close()
+    database = open_database(str(tmp_path / "lore.db"))
+    project = add_project(database, 1, PATH)
+    keep(database, project, MERGE_REQUESTS, [merge_request(3, references_full=f"{PATH}!3")])
+    threads = [discussion(f"d{number}", note(number, "long text " * 300)) for number in range(60)]
+    last = discussion("last", placed(99, "Why None?", "src/moor.py", 39))
+    attach(database, project, "merge_requests", 3, DISCUSSIONS, *threads, last)
+    database.close()
+    client = client_of(app)
+    first = read(client.get(CHANGE).text)
+    assert "Why None?" not in first.text
+    (link,) = {link for link in first.links if "thread=" in link}
+    assert link == f"{CHANGE}?thread=last#thread_last"
+    shown = read(client.get(link).text)
+    assert "Why None?" in shown.text
+    assert "thread_last" in shown.ids
+    assert CHANGE in shown.links, "the way to the beginning"
+    assert "long text" in read(client.get(f"{CHANGE}?thread=unknown").text).text
+
+
+def test_a_copy_with_posts_alone_shows_these_and_an_empty_one_how_to_begin(tmp_path: Path) -> None:
+    app = open_app(tmp_path / "lore.db")
+    app.open_store(create=True).close()
+    page = read(client_of(app).get("/").text)
+    assert "lore init" in page.text
+    assert not [words for words in ("Recently changed", "Unresolved", "Waiting for you") if words in page.text]
+    with closing(open_database(str(tmp_path / "lore.db"))) as database:
+        follow(database, MIRA)
+        share(database, post(MIRA, "a"))
+    page = read(client_of(app).get("/").text)
+    assert "The tide turns at noon." in page.text
+    assert not [words for words in ("lore init", "Nothing is stored", "Unresolved") if words in page.text]
+
+
+def test_home_and_search_say_what_kind_of_item_a_row_is_and_whether_it_is_a_draft(tmp_path: Path) -> None:
+    path = tmp_path / "lore.db"
+    app = ordinary(path)
+    with closing(open_database(str(path))) as database, database.transaction() as tx:
+        tx.execute("UPDATE merge_requests SET draft = 1")
+    client = client_of(app)
+    home = client.get("/").text
+    assert 'class="state draft"' in home
+    assert all(f">{kind} {PATH}" in home for kind in ("issue", "merge request", "topic"))
+    assert f">issue {PATH}#1<" in client.get("/search?q=crane").text
+
+
+def test_the_button_details_is_there_only_if_there_are_details(client: TestClient) -> None:
+    assert 'href="#details"' in client.get(ISSUE).text
+    assert 'href="#details"' not in client.get(f"/p/{PATH}/issues/2").text
+
+
 def test_home_and_status_load_what_waits_and_what_is_missing_from_pages_that_need_no_script(client: TestClient) -> None:
     for address, piece in (("/", "/waiting"), ("/status", "/coverage")):
         html = client.get(address).text
@@ -251,6 +307,7 @@ def test_threads_that_wait_for_the_reader_are_listed_with_the_reason_and_the_las
     assert "Typo." not in page.text
     (link,) = {link for link in page.links if link.startswith("/go?")}
     assert "Grease the crane" in read(known.get(link).text).title
+    assert known.get(link, follow_redirects=False).headers["location"] == f"{CHANGE}?thread=open#thread_open"
     assert "Nothing waits for you." in read(client_of(with_login(app, "nobody-here")).get("/waiting").text).text
 
 
@@ -367,10 +424,18 @@ def test_home_marks_what_changed_since_the_visit_before_this_one(tmp_path: Path)
     database.close()
     for _ in range(2):
         html = client.get("/").text
-        assert "1 since your last visit" in read(html).text
+        assert "1 new since your last visit" in read(html).text
         assert html.count('class="row unseen"') == 1
     client.cookies.set("lore_8765_seen", "x-y")
     assert client.get("/").status_code == 200
+
+
+def test_a_discussion_of_a_file_leads_to_its_thread_and_a_wrong_filter_is_named_as_on_the_page(
+    client: TestClient,
+) -> None:
+    links = [link for link in read(client.get("/files?path=src/moor.py").text).links if "thread=open" in link]
+    assert client.get(links[0], follow_redirects=False).headers["location"].endswith("#thread_open")
+    assert "Invalid value for since" in read(client.get("/issues?since=yesterday").text).text
 
 
 def test_the_end_of_several_paths_leads_to_each_of_them(tmp_path: Path) -> None:

@@ -49,14 +49,19 @@ def test_a_form_that_is_sent_twice_posts_one_reply_and_the_page_shows_it(desk: W
     for _ in range(2):
         sent = client.post(f"{address}/reply", data=form | {"action": "reply-resolve", "body": "Fixed.\r\n\r\nThanks."})
         assert sent.status_code == 200
-        shown = read(sent.text).text
+        page = read(sent.text)
+        assert sent.url.fragment in page.ids, "the browser goes to the new comment"
+        assert sent.url.fragment.startswith("note_")
+        shown = page.text
         assert "Fixed." in shown
-        assert "Done." in shown
+        assert "Posted, and the thread is resolved." in shown
     assert (desk.ours(), desk.is_resolved) == (["Fixed."], True)
     ((body,),) = desk.query("SELECT body FROM outbox WHERE source = 'reply'")
     assert body.startswith("Fixed.\n\nThanks.\n")
     form = fields(client.get(address).text, desk.thread)
-    assert client.post(f"{address}/reply", data=form | {"action": "unresolve", "body": ""}).status_code == 200
+    sent = client.post(f"{address}/reply", data=form | {"action": "unresolve", "body": ""})
+    assert "The thread is open again." in sent.text
+    assert sent.url.fragment in read(sent.text).ids, "the browser goes to the thread"
     assert not desk.is_resolved
     form = fields(client.get(address).text)
     client.post(f"{address}/reply", data=form | {"action": "reply", "body": "Seen."})
@@ -82,3 +87,8 @@ def test_without_permission_there_is_no_form_and_a_wrong_form_writes_nothing(des
         assert address in page.links
         assert wrong.get("body", "") in page.text, "the reader's text is not lost"
     assert desk.query("SELECT 1 FROM outbox") == []
+    refused = client.post(f"{address}/reply", data=form | {"body": "/close <b>", "action": "reply"}).text
+    assert "/close &lt;b&gt;</textarea>" in refused
+    again = fields(refused, desk.thread) | {"action": "reply", "body": "close it"}
+    assert "Posted." in client.post(f"{address}/reply", data=again).text, "the page of the error sends a corrected text"
+    assert desk.in_thread() == ["Why 40?", "close it"]

@@ -10,6 +10,7 @@ def test_a_page_belongs_to_the_section_of_its_list() -> None:
         item_address("issue", "group/sub/project", 7): "/issues",
         item_address("mr", "p", 12): "/mrs",
         item_address("topic", "owner/repo", 3): "/topics",
+        item_address("mr", "p", 12) + "/reply": "/mrs",
         account_address("alice.example"): "/accounts",
         post_address("at://did/x/1").partition("?")[0]: "/posts",
         "/search": "/search",

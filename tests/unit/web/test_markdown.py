@@ -11,8 +11,23 @@ def test_ordinary_markdown_is_kept() -> None:
     html = render_markdown("# Head\n\n**bold** ~~gone~~ `code`\n\n- one\n- two\n\n> quote\n\n```py\nx < 1\n```")
     for part in ("<h1>Head</h1>", "<strong>bold</strong>", "<s>gone</s>", "<code>code</code>", "<li>one</li>"):
         assert part in html
-    assert "<blockquote>" in html
+    assert "<blockquote dir=" in html
     assert "x &lt; 1" in html
+
+
+def test_lists_and_quotes_take_their_direction_from_their_text() -> None:
+    html = render_markdown('- אחת\n\n1. שתיים\n\n> ציטוט\n\n<ul dir="rtl" id="x"><li>three</li></ul>')
+    assert html.count('<ul dir="auto">') == 2
+    assert '<ol dir="auto">' in html
+    assert '<blockquote dir="auto">' in html
+    assert "rtl" not in html
+
+
+def test_a_suggestion_is_named_as_one() -> None:
+    for info in ("suggestion", "suggestion:-0+1"):
+        html = render_markdown(f"```{info}\nreturn None\n```")
+        assert '<span class="suggested">Suggested change</span><code>return None' in html
+    assert "Suggested" not in render_markdown("```py\nreturn None\n```")
 
 
 def test_tables_keep_their_alignment_without_a_style() -> None:
@@ -84,7 +99,7 @@ def test_invisible_characters_are_removed() -> None:
 
 def test_a_very_long_text_is_cut_and_a_deeply_nested_one_is_rendered() -> None:
     assert len(render_markdown("word " * LONGEST)) < LONGEST * 1.2
-    assert "<blockquote>" in render_markdown("> " * 5000 + "x")
+    assert "<blockquote dir=" in render_markdown("> " * 5000 + "x")
     assert "x" in render_markdown("[" * 5000 + "x")
 
 

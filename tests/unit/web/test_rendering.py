@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from tidelore.web.rendering import highlighted, linked, passage, sentence, with_code
+import pytest
+
+from tidelore.web.rendering import ago, breakable, highlighted, linked, passage, sentence, with_code
+
+NOW = 1_700_000_000_000  # 2023-11-14 22:13 UTC
+DAY = 86_400_000
 
 
 def test_addresses_in_plain_text_become_links_and_nothing_else_becomes_html() -> None:
@@ -33,5 +38,29 @@ def test_a_passage_loses_its_markdown_and_its_matches_stay_marked() -> None:
     text = "> **Decision:** keep `the rope`, see [the plan](https://a.example/plan)"
     at = text.index("rope")
     assert highlighted(text, [(at, at + 4)]) == "Decision: keep the <mark>rope</mark>, see the plan"
-    assert passage("**Decision:** moor\n\n- [ ] rope: @noor\n", 100) == "Decision: moor [ ] rope: @noor"
+    assert passage("**Decision:** moor\n\n- [ ] rope: @noor\n", 100) == "Decision: moor ☐ rope: @noor"
+    assert highlighted("- [x] moor the ship", [(6, 10)]) == "☑ <mark>moor</mark> the ship"
     assert passage("A sentence that ends here. And more", 27) == "A sentence that ends…"
+
+
+@pytest.mark.parametrize(
+    ("before_now", "text"),
+    [
+        (0, "just now"),
+        (1_999, "just now"),
+        (-1_000, "now"),
+        (2_000, "2 seconds ago"),
+        (-5_000, "in 5 seconds"),
+        (29 * DAY, "4 weeks ago"),
+        (30 * DAY, "2023-10-15"),
+        (-400 * DAY, "2024-12-18"),
+    ],
+)
+def test_an_instant_is_shown_as_its_age_and_one_long_ago_as_its_date(before_now: int, text: str) -> None:
+    shown = ago(NOW - before_now, NOW)
+    assert f">{text}</time>" in shown
+    assert "UTC" in shown
+
+
+def test_a_path_can_be_broken_after_a_slash_and_stays_text() -> None:
+    assert breakable("src/<b>/a.py") == "src/<wbr>&lt;b&gt;/<wbr>a.py"

@@ -44,6 +44,7 @@ class RecentChange(Struct, frozen=True, kw_only=True):
     reference: Annotated[str, means("its full reference")]
     title: Annotated[str, means("its title")]
     state: Annotated[str, means("its state")]
+    draft: Annotated[bool, means("whether it is a draft of a merge request")]
     author: Annotated[str | None, means("who wrote it")]
     created_at: Annotated[Instant, means("when it was created")]
     updated_at: Annotated[Instant, means("when it was last updated")]
@@ -101,4 +102,4 @@ def read_home(app: App) -> HomePage:
 
 
 def _change(kind: str, item: ListedItem | ListedTopic) -> RecentChange:
-    return copy_fields(RecentChange, item, type=kind)
+    return copy_fields(RecentChange, item, type=kind, draft=isinstance(item, ListedMergeRequest) and item.draft)

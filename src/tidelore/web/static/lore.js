@@ -19,10 +19,22 @@
     next.scrollIntoView({ block: "nearest" });
   };
 
+  // Threads that are not resolved are never folded.
+  const nextThread = () => {
+    const all = [...document.querySelectorAll(".thread.open")];
+    if (all.length === 0) return;
+    const now = all.findIndex((thread) => thread.contains(document.activeElement));
+    const next = all[(now + 1) % all.length];
+    next.tabIndex = -1;
+    next.focus({ preventScroll: true });
+    next.scrollIntoView({ block: "start" });
+  };
+
   const actions = {
     "/": () => { const field = box(); if (field) { field.focus(); field.select(); } },
     "j": () => move(1),
     "k": () => move(-1),
+    "n": nextThread,
     "h": () => { window.location.assign("/"); },
     "?": () => { if (keys && !keys.open) keys.showModal(); },
   };
