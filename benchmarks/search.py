@@ -25,6 +25,9 @@ from benchmarks.meaning import Meaning, embed, find_embedder
 from benchmarks.scale import Scale
 from benchmarks.search_corpus import fill
 from benchmarks.search_quality import judge
+from tidelore.app.searching import SearchQuestion, search
+from tidelore.app.wiring import App
+from tidelore.core.config import Config
 from tidelore.embedding.local import LocalEmbedder
 from tidelore.search.find import SearchMode, SearchRequest, find
 from tidelore.search.lexical import rank_lexical
@@ -62,7 +65,7 @@ def _time(path: Path, queries: Sequence[str], title: str, embedder: LocalEmbedde
     database = open_database(str(path))
     bare = apsw.Connection(str(path))
     try:
-        asked = modes_of(database, embedder)
+        asked = modes_of(database, embedder) | whole_answers(path, embedder)
         times: dict[str, list[float]] = {name: [] for name in ("bare", *asked)}
         for ask in asked.values():
             # What a process reads once is not what a query costs.
@@ -97,6 +100,18 @@ def modes_of(database: Database, embedder: LocalEmbedder | None) -> dict[str, Ca
     return {
         f"{mode}{name}": partial(ask, mode=mode, wanted=wanted) for mode in modes for name, wanted in FILTERS.items()
     }
+
+
+def whole_answers(path: Path, embedder: LocalEmbedder | None) -> dict[str, Callable[[str], object]]:
+    """Return what the web page and the server for agents do with each query: from opening the copy to the page."""
+    if embedder is None:
+        return {}
+    app = App(Config(), {}, db=str(path)).searching_often()
+
+    def ask(text: str, wanted: DocumentFilter) -> object:
+        return search(app, SearchQuestion(text=text, labels=wanted.labels, state=wanted.state))
+
+    return {f"hybrid, the whole answer{name}": partial(ask, wanted=wanted) for name, wanted in FILTERS.items()}
 
 
 def _agreement(path: Path, queries: Sequence[str], wanted: DocumentFilter) -> float:
