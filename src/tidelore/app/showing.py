@@ -267,7 +267,8 @@ _LEAST_QUOTED = 120
 def fit_item(item: Item, max_tokens: int, skip: int = 0) -> Item:
     """Return an item with as many of its newest discussions as the budget allows; a part of one if none fits.
 
-    A long description is cut to a third of the budget, or to what the other fields leave. Replies leave out a position that is that of their thread.
+    A long description is cut to a third of the budget, or to what the other fields leave. Replies leave out a position
+    that is that of their thread.
     """
     description, is_cut = (None, False)
     if item.description is not None:
