@@ -158,6 +158,12 @@ def test_the_follows_of_an_account_can_be_imported(sea: Desk) -> None:
     assert {row[0] for row in sea.query("SELECT added_by FROM accounts")} == {f"follows:{ALICE}"}
 
 
+def test_the_display_name_of_an_account_is_marked_as_text_of_others(followed: Desk) -> None:
+    listed = followed.run("accounts", "list", "--robot").document
+    assert listed["data"]["items"][0]["display_name"]
+    assert listed["meta"]["untrusted"] == ["items[].display_name"]
+
+
 def test_the_account_list_shows_state_and_reason(followed: Desk) -> None:
     followed.run("accounts", "add", CAROL)
     followed.world.bluesky.deactivate(CAROL)

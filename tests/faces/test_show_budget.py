@@ -81,6 +81,15 @@ def test_a_long_description_and_a_long_note_are_cut_between_words_and_marked(lon
     assert thread["notes"][0]["body"].endswith("crane…")
 
 
+def test_in_a_small_budget_the_description_makes_room_for_a_discussion(long: Desk) -> None:
+    with closing(long.store()) as database, database.transaction() as tx:
+        tx.execute("UPDATE issues SET description = :text WHERE iid = 3", {"text": "tide " * 4000})
+    done = long.run("show", "issue", f"{LAB}#3", "--robot", "--max-tokens", "350")
+    assert estimate_tokens(done.out) <= 350
+    assert 100 < len(done.data["description"]) <= 121
+    assert len(done.data["discussions"]) == 1
+
+
 def test_the_comments_of_a_topic_are_cut_to_the_budget_and_paged(long: Desk) -> None:
     with closing(long.store()) as database:
         ((project,),) = database.read("SELECT id FROM projects")

@@ -52,7 +52,7 @@ class Account(Struct, frozen=True, kw_only=True):
 
     did: Annotated[str, means("its DID")]
     handle: Annotated[str, means("its handle")]
-    display_name: Annotated[str | None, means("its display name, or null")]
+    display_name: Annotated[str | None, means("its display name, or null", untrusted=True)]
     state: Annotated[str, means("new, established, unavailable or paused")]
     reason: Annotated[str | None, means("why it is unavailable or paused, or null")]
     mode: Annotated[str, means("how it is read: feed or records")]

@@ -267,7 +267,8 @@ _LEAST_QUOTED = 120
 def fit_item(item: Item, max_tokens: int, skip: int = 0) -> Item:
     """Return an item with as many of its newest discussions as the budget allows; a part of one if none fits.
 
-    A long description is cut to a third of the budget. Replies leave out a position that is that of their thread.
+    A long description is cut to a third of the budget, or to what the other fields leave. Replies leave out a position
+    that is that of their thread.
     """
     description, is_cut = (None, False)
     if item.description is not None:
@@ -277,6 +278,12 @@ def fit_item(item: Item, max_tokens: int, skip: int = 0) -> Item:
         files = fitting(bare.files, max_tokens // 4)
         is_cut, bare = is_cut or files < len(bare.files), replace(bare, files=bare.files[:files])
     room = max_tokens - ENVELOPE_TOKENS - answer_tokens(bare)
+    if bare.description is not None and room < max_tokens // 3:
+        # In a small budget the other fields take most: the description makes room for a discussion.
+        longest = max(len(bare.description) - 4 * (max_tokens // 3 - room), _LEAST_QUOTED)
+        description, shortened = excerpt(bare.description, longest)
+        is_cut, bare = is_cut or shortened, replace(bare, description=description)
+        room = max_tokens - ENVELOPE_TOKENS - answer_tokens(bare)
     kept: list[ShownDiscussion] = []
     for thread in reversed(item.discussions):
         short = _without_repeated_positions(thread)

@@ -113,7 +113,8 @@ async def _call(
         wanted = msgspec.convert(arguments, tool.arguments)
         answer = await _answer(tool, own, wanted, context)
     except msgspec.ValidationError as error:
-        return _failed({"code": "USAGE", "message": str(error), "fix": f"see the input schema of {tool.name}"})
+        fix = f"{tool.name} takes {', '.join(tool.arguments.__struct_encode_fields__)}; see its input schema"
+        return _failed({"code": "USAGE", "message": str(error), "fix": fix})
     except TideloreError as error:
         details = {"code": error.code, "message": error.message, "retryable": error.retryable, "fix": error.fix}
         return _failed({name: value for name, value in details.items() if value is not None})

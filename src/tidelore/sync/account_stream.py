@@ -59,6 +59,9 @@ EVENTS_AT_ONCE = 1000
 STEP_SECONDS = 30.0
 """How often to reload the list of accounts and to generate documents."""
 
+HOST_TROUBLE = frozenset({"desynchronized", "throttled"})
+"""Statuses that concern the host which sent the event, not the account: only a poll tells whether it is available."""
+
 Connect = Callable[[Sequence[str], StreamCursor | None], Jetstream]
 
 
@@ -238,7 +241,7 @@ class StreamIngestion:
             elif event.did not in known:
                 continue
             elif isinstance(event, AccountChanged):
-                if event.active:
+                if event.active or event.status in HOST_TROUBLE:
                     make_due(tx, [event.did], now)
                 else:
                     note_unavailable(tx, known[event.did][0], f"account {event.status or 'inactive'}", now)

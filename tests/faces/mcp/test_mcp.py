@@ -225,6 +225,7 @@ def test_a_wrong_call_is_an_error_that_names_the_remedy(talk: Desk) -> None:
             ("show", {"ref": "what?"}, "use #12"),
             ("show", {"ref": f"{LAB}!99"}, "lore sync"),
             ("threads", {"waiting_on": "you"}, "input schema"),
+            ("show", {"reference": "#2"}, "show takes ref, project, whole, skip, max_tokens; see"),
             ("threads", {"colour": "red"}, "colour"),
             ("changes", {"since": "whenever"}, "7d"),
             ("refresh", {"refs": []}, "1 to 20"),

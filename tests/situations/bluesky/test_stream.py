@@ -193,6 +193,16 @@ def test_posts_of_an_account_hidden_on_the_stream_are_kept(waters: Waters, statu
     assert waters.account(ALICE).reason == f"account {status}"
 
 
+@pytest.mark.parametrize("status", ["desynchronized", "throttled"])
+def test_trouble_of_a_relay_makes_an_account_due_and_not_unavailable(waters: Waters, status: str) -> None:
+    waters.poll(everyone=True)
+    before = waters.account(BOB)
+    assert before.next_poll_at > waters.clock.now_ms()
+    take(waters, AccountChanged(before.did, active=False, status=status, at=0))
+    assert waters.account(BOB).state == before.state == "established"
+    assert waters.account(BOB).next_poll_at <= waters.clock.now_ms()
+
+
 def test_a_streamed_post_that_cannot_be_parsed_is_fetched_by_the_poller(waters: Waters) -> None:
     record = waters.sky.post(BOB, "Fine, but the stream garbled it")
     payload = f'{{"uri": "{record.uri}", "garbled": true}}'.encode()
