@@ -34,7 +34,16 @@ from tests.support.manual_clock import ManualClock
 
 from tidelore.core.config_file import parse_config
 from tidelore.core.errors import IntegrityError, LeaseLost
-from tidelore.core.model import CommentRecord, Item, MergeRequestRecord, ProjectRecord, Rejected, comment_key
+from tidelore.core.model import (
+    CommentRecord,
+    Item,
+    MergeRequestRecord,
+    NoteRecord,
+    ProjectRecord,
+    Rejected,
+    comment_key,
+    comment_of_note,
+)
 from tidelore.core.process import ProcessIdentity
 from tidelore.engine.crashpoint import Crashpoint, Seam, no_seam
 from tidelore.engine.cursor import Cursor
@@ -44,6 +53,7 @@ from tidelore.engine.ports import Batch, Page, Parent
 from tidelore.engine.whole import ChildReading, Children
 from tidelore.feedback.consumer import FeedbackConsumer
 from tidelore.store.database.port import Database, Transaction
+from tidelore.store.mirror import children as child_rows
 from tidelore.store.mirror.child_writer import ChildFamily, ChildWriter
 from tidelore.store.mirror.comments import REVIEWS, CommentTable
 from tidelore.store.mirror.cursors import load_cursor
@@ -104,6 +114,9 @@ class Scripted:
         fresh = [one for one in with_judged(tx, project_id, comments) if not one.is_judged]
         judged = [JudgedComment(one, self._effects[one.record.remote_id]) for one in fresh]
         write_effects(tx, project_id, self._repo, judged, now_ms)
+
+    def concerns(self, _project_id: int, _number: int) -> bool:
+        return True
 
     def selects(self, _project_id: int, _record: MergeRequestRecord) -> bool:
         return True
@@ -518,6 +531,24 @@ def test_a_failure_after_children_were_judged_rolls_back_rows_and_effects(
     assert everything(database) == before
     attach(database, watched, MERGE_REQUEST, 12, REVIEWS, *review("One"))
     assert count_events(database, watched.id) == 1
+
+
+def test_no_comment_is_made_of_the_notes_of_what_nobody_follows(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = followed_project(database, "lab")
+    made: list[int] = []
+
+    def counted(note: NoteRecord, number: int, on: str) -> CommentRecord:
+        made.append(number)
+        return comment_of_note(note, number, on)
+
+    monkeypatch.setattr(child_rows, "comment_of_note", counted)
+    attach(database, lab, MERGE_REQUEST, 13, DISCUSSIONS, discussion("d1", note(1, "On another one.")))
+    assert made == []
+    attach(database, lab, MERGE_REQUEST, 12, DISCUSSIONS, discussion("d2", note(2, "On the followed one.")))
+    assert made == [12]
+    assert [event.comment_id for event in peek(database)] == [2]
 
 
 def test_notes_of_gitlab_are_judged_by_their_merge_request_and_not_by_an_issue_of_its_number(

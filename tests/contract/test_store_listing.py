@@ -63,6 +63,24 @@ FILTERS: list[tuple[dict[str, Any], list[int]]] = [
 ]
 
 
+def test_issues_with_a_status_are_found_through_the_index_that_has_only_those(database: Database) -> None:
+    keep(database, add_project(database), ISSUES, [issue(number, CREATED + number) for number in range(1, 41)])
+    explain = {"sqlite": "EXPLAIN QUERY PLAN", "postgres": "EXPLAIN"}[database.dialect]
+    with database.transaction() as tx:
+        tx.execute("UPDATE issues SET status_name = 'Ready' WHERE iid = 7")
+        if database.dialect == "postgres":
+            # So few rows it would rather read whole.
+            tx.execute("SET LOCAL enable_seqscan = off")
+        plan = tx.execute(
+            f"{explain} SELECT COUNT(*) FROM issues t WHERE t.deleted_at IS NULL AND t.project_id = :project_id"
+            " AND t.status_name = :status",
+            {"project_id": 1, "status": "Ready"},
+        )
+    assert "idx_issues_status_name" in " ".join(str(row[-1]) for row in plan)
+    found = list_parents(database, ISSUES, ListFilter(status="Ready", project_id=1))
+    assert ([item.iid for item in found.items], found.total) == ([7], 1)
+
+
 def test_each_list_filter_restricts_the_result(filled: Database) -> None:
     found = [(wanted, numbers(filled, **wanted)) for wanted, _ in FILTERS]
     assert found == FILTERS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -127,6 +128,17 @@ def test_a_query_accepts_an_integer_list_of_any_length(database: Database, ids: 
         {"ids": database.integers(ids)},
     )
     assert [row[0] for row in rows] == [number for number in (1, 2, 3, 2**62) if number in ids]
+
+
+@pytest.mark.parametrize("paths", [[], ["p"], ["it's", '"quoted" \\ {path}', "日本 🚢\n"]])
+def test_two_columns_of_all_rows_are_returned_as_one_object(database: Database, paths: list[str]) -> None:
+    with database.transaction() as tx:
+        for number, path in enumerate(paths, 2**53 + 1):
+            add(tx, number, path)
+    ((by_path,),) = database.read(f"SELECT {database.object_of('path', 'remote_id')} FROM projects")
+    assert json.loads(by_path) == {path: number for number, path in enumerate(paths, 2**53 + 1)}
+    ((by_number,),) = database.read(f"SELECT {database.object_of('remote_id', 'path')} FROM projects")
+    assert json.loads(by_number) == {str(number): path for number, path in enumerate(paths, 2**53 + 1)}
 
 
 @pytest.mark.parametrize("text", ["100 % of :name", "it's", "a::b", "'; DROP TABLE projects; --", "日本 🚢", "%(x)s"])

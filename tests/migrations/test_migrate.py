@@ -10,13 +10,17 @@ from pathlib import Path
 import pytest
 from tests.databases.catalogue import columns_of, indexes_of, schema_of
 from tests.databases.racing import race
-from tests.databases.samples import NUMBERED, TABLES, add_project, dump
+from tests.databases.samples import CREATED, NUMBERED, TABLES, add_project, dump, issue, scope_of
 
 from tidelore.core.errors import DatabaseUnusable, NotFound, SchemaTooNew
+from tidelore.engine.cursor import Cursor
+from tidelore.engine.ports import Batch
 from tidelore.store.database import migrate as module
 from tidelore.store.database.migrate import migrate, migrations
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database
+from tidelore.store.mirror.page_writer import PageWriter
+from tidelore.store.mirror.parents import ISSUES
 
 VIEWS = {
     *("sync_cursors", "github_comment_poll_cursors", "poll_state"),
@@ -110,6 +114,23 @@ def test_a_later_migration_is_applied_to_existing_rows(database: Database, with_
     last = with_step(EXTRA)
     assert migrate(database, 5) == [last]
     assert database.read("SELECT extra FROM projects") == [("port/harbour",)]
+
+
+def test_migration_7_drops_indexes_and_keeps_every_row(connect: Callable[[], Database]) -> None:
+    database = connect()
+    migrate(database, 5, upto=6)
+    project = add_project(database)
+    writer = PageWriter(database, scope_of(project, "gitlab.issues"), ISSUES, lambda: CREATED)
+    writer.commit(Batch([issue(1, CREATED, labels=("bug",)), issue(2, CREATED + 1)], Cursor()))
+    with database.transaction() as tx:
+        tx.execute("UPDATE issues SET status_name = 'Ready' WHERE iid = 1")
+    rows, indexes = dump(database), indexes_of(database)
+    assert migrate(database, 5, upto=7) == [7]
+    assert dump(database) == rows
+    assert {name for name, _ in indexes - indexes_of(database)} == {
+        *("idx_changes_project", "idx_issue_labels_label", "idx_mr_labels_label")
+    }
+    assert database.read("SELECT iid FROM issues WHERE project_id = 1 AND status_name = 'Ready'") == [(1,)]
 
 
 @pytest.mark.parametrize(

@@ -170,6 +170,14 @@ class FeedbackConsumer:
             return False
         return record.iid in self._context(found).pulls or self._matches(found, pull_of(record))
 
+    def concerns(self, project_id: int, number: int) -> bool:
+        """Return whether comments on an issue or merge request with this number may be judged."""
+        found = self.project(project_id)
+        if found is None:
+            return False
+        context = self._context(found)
+        return any(context.role(number, on) != "none" for on in (None, "issue", "mr"))
+
     def _matches(self, found: FollowedProject, pull: PullRecord) -> bool:
         return found.has_rule and matches_rule(pull, found.settings, opened_since=found.opened_since)
 

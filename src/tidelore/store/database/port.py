@@ -99,6 +99,13 @@ class Lists(Protocol):
         """Return texts in the form that `among` expects as its parameter."""
         ...
 
+    def object_of(self, key: str, value: str) -> str:
+        """Return the SQL that makes one JSON object of two columns of all rows.
+
+        Each row that a statement returns gives up the interpreter's lock, and then waits for a busy thread.
+        """
+        ...
+
     def by_index(self, name: str) -> str:
         """Return the SQL that makes a query use an index that the planner would not choose without statistics."""
         ...

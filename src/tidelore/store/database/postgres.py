@@ -247,6 +247,9 @@ class PostgresDatabase:
     def texts(self, values: Iterable[str]) -> Any:
         return list(values)
 
+    def object_of(self, key: str, value: str) -> str:
+        return f"CAST(COALESCE(json_object_agg({key}, {value}), '{{}}') AS text)"
+
     def by_index(self, name: str) -> str:  # noqa: ARG002 - the planner knows how few rows a partial index has
         return ""
 

@@ -281,6 +281,9 @@ class SqliteDatabase:
     def texts(self, values: Iterable[str]) -> Any:
         return msgspec.json.encode(list(values)).decode()
 
+    def object_of(self, key: str, value: str) -> str:
+        return f"json_group_object({key}, {value})"
+
     def by_index(self, name: str) -> str:
         return f"INDEXED BY {name}"
 

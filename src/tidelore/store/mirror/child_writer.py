@@ -206,15 +206,18 @@ class ChildWriter:
         comments_of = self._family.comments
         if self._consumer is None or comments_of is None:
             return
-        parents = {reading.parent.id: reading.parent for reading in readings}
-        children = (Child(reading.parent.id, item) for reading in readings for item in reading.children.items)
+        project, consumer = self._scope.project, self._consumer
+        # A comment is made of every note, so leave out the parents that nobody follows: mostly all of them.
+        chosen = [reading for reading in readings if consumer.concerns(project, reading.parent.iid)]
+        parents = {reading.parent.id: reading.parent for reading in chosen}
+        children = (Child(reading.parent.id, item) for reading in chosen for item in reading.children.items)
         for chunk in in_chunks(children):
             records = [
                 record
                 for child in chunk
                 for record in comments_of(child.item.record, parents[child.parent_id], self._kind)
             ]
-            self._consumer.stored(tx, self._scope.project, records, now_ms)
+            consumer.stored(tx, project, records, now_ms)
 
     def record_failure(self, parent: Parent, error: str, rejected: Sequence[Rejected] = ()) -> None:
         now = self._now_ms()

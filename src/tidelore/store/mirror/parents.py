@@ -14,6 +14,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, TypeGuard
 
+import msgspec
 from msgspec import Struct
 
 from tidelore.core.content import digest
@@ -86,8 +87,10 @@ def _unlink(tx: Transaction, table: str, column: str, parents: Mapping[int, Sequ
 
 
 def _label_ids(tx: Transaction, project_id: int) -> dict[str, int]:
-    rows = tx.execute("SELECT name, id FROM labels WHERE project_id = :project_id", {"project_id": project_id})
-    return dict(rows)
+    ((found,),) = tx.execute(
+        f"SELECT {tx.object_of('name', 'id')} FROM labels WHERE project_id = :project_id", {"project_id": project_id}
+    )
+    return msgspec.json.decode(found, type=dict[str, int])
 
 
 class LinkCounts(Struct):
@@ -128,11 +131,12 @@ def upsert_sql(kind: ParentKind, columns: Sequence[str], keeps: Sequence[str] = 
 
 def row_ids(tx: Transaction, table: str, project_id: int, remote_ids: Iterable[int]) -> dict[int, int]:
     """Return the row id of each remote id."""
-    rows = tx.execute(
-        f"SELECT remote_id, id FROM {table} WHERE project_id = :project_id AND remote_id {tx.among('ids')}",
+    ((found,),) = tx.execute(
+        f"SELECT {tx.object_of('remote_id', 'id')} FROM {table}"
+        f" WHERE project_id = :project_id AND remote_id {tx.among('ids')}",
         {"project_id": project_id, "ids": tx.integers(remote_ids)},
     )
-    return dict(rows)
+    return msgspec.json.decode(found, type=dict[int, int])
 
 
 def silent_changes(

@@ -98,6 +98,10 @@ class Consumer(Protocol):
         """Look at records of a project that were just stored; those that do not concern it are passed over."""
         ...
 
+    def concerns(self, project_id: int, number: int) -> bool:
+        """Return whether `stored` may use comments on an issue or merge request with this number."""
+        ...
+
     def selects(self, project_id: int, record: MergeRequestRecord) -> bool:
         """Return whether a merge request of a project is followed, where only followed ones are stored."""
         ...
