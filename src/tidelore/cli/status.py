@@ -294,7 +294,7 @@ def metrics_command(invocation: Invocation) -> Output:
     Same as /metrics of the service. Reads the local database only.
     """
     metrics, text = read_metrics(invocation.app())
-    return Output(metrics, text.splitlines())
+    return Output(metrics, text.splitlines(), verbatim=True)
 
 
 @lore_command("check", example="lore check", answer=CheckResults)

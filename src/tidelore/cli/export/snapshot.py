@@ -64,4 +64,4 @@ def datasette_command(invocation: Invocation, file: str | None, metadata: str | 
     of this package: `pip install datasette`.
     """
     found = prepare_datasette(invocation.app(), file, metadata)
-    return Output(found, [found.command])
+    return Output(found, [found.command], verbatim=True)

@@ -7,6 +7,7 @@ in the browser; addresses that are not http(s) are refused.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -17,11 +18,10 @@ from msgspec import Struct
 from tidelore import __version__
 from tidelore.app.answers import ChosenFields, robot_form
 from tidelore.cli.command import Choices, Invocation, choose_fields
-from tidelore.cli.output.table import on_terminal
+from tidelore.cli.output.table import fit_lines, on_terminal, terminal_columns, wrap_line
 from tidelore.core.clock import SystemClock, describe_age, format_instant
 from tidelore.core.errors import NotFound, TideloreError, UserError
 from tidelore.core.text import block, harmless
-
 
 class Output(Struct):
     """The result of a command: `data` for programs, `lines` for people."""
@@ -31,6 +31,8 @@ class Output(Struct):
     error: TideloreError | None = None
     paged: bool = False
     """Whether a terminal shows the lines in the pager if they do not fit on it."""
+    verbatim: bool = False
+    """Whether the lines are for programs or to be copied, so that a terminal gets them as they are, however long."""
 
 
 def render_output(answer: Output, invocation: Invocation, command: str) -> int:
@@ -46,8 +48,9 @@ def render_output(answer: Output, invocation: Invocation, command: str) -> int:
             meta["untrusted"] = form.untrusted
         _print_json({**document, "data": form.value, "meta": meta})
     else:
-        if not (answer.paged and not choices.plain and _show_in_pager(answer.lines, choices)):
-            for line in answer.lines:
+        lines = answer.lines if answer.verbatim or answer.paged else fit_lines(answer.lines)
+        if not (answer.paged and not choices.plain and _show_in_pager(lines, choices)):
+            for line in lines:
                 click.echo(line, color=_color(choices))
         if choices.left_out is not None:
             said = f"{plural(choices.left_out, 'text')} of people without write access left out (lockdown)"
@@ -155,10 +158,15 @@ def _print_json(document: dict[str, Any]) -> None:
 
 
 def _print_error(error: TideloreError, choices: Choices) -> None:
+    columns = terminal_columns(sys.stderr) if on_terminal(sys.stderr) else sys.maxsize
     head = click.style("error:", fg="red", bold=True)
-    click.echo(f"{head} {harmless(error.message)}", err=True, color=_color(choices))
+    lines = wrap_line(f"{head} {harmless(error.message)}", columns, margin=7)
     if error.fix:
-        click.echo(f"{click.style('fix:', bold=True)}   {error.fix}", err=True, color=_color(choices))
+        fix = f"{click.style('fix:', bold=True)}   {error.fix}"
+        # A command is copied whole.
+        lines += [fix] if error.fix.startswith(("lore ", "pip ")) else wrap_line(fix, columns, margin=7)
+    for line in lines:
+        click.echo(line, err=True, color=_color(choices))
 
 
 def _color(choices: Choices) -> bool | None:
