@@ -23,6 +23,10 @@ from tidelore.core.clock import SystemClock, describe_age, format_instant
 from tidelore.core.errors import NotFound, TideloreError, UserError
 from tidelore.core.text import block, harmless
 
+_BROWSER_SECONDS = 2.0
+"""How long to wait for the program that looks for a browser; it fails within this time, or has found one."""
+
+
 class Output(Struct):
     """The result of a command: `data` for programs, `lines` for people."""
 
@@ -181,4 +185,32 @@ def open_page(address: str | None) -> None:
         raise NotFound("no item to open", fix="remove --open, or use a wider filter")
     if not address.startswith(("https://", "http://")):
         raise UserError(f"cannot open {address!r}: not a web address", fix="remove --open", address=address)
-    click.launch(address)
+    if not start_browser(address):
+        raise UserError(
+            "no browser could be started on this machine", fix=f"open this address yourself: {address}", address=address
+        )
+
+
+def start_browser(address: str) -> bool:
+    """Open an address in the browser and return whether that worked, without the messages of what looks for one."""
+    import subprocess
+
+    if sys.platform in ("darwin", "win32"):
+        return click.launch(address) == 0
+    try:
+        started = subprocess.Popen(  # noqa: S603 - http(s) addresses only
+            ["xdg-open", address],  # noqa: S607 - wherever the system has it
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError:
+        import webbrowser
+
+        return webbrowser.open(address)
+    try:
+        return started.wait(_BROWSER_SECONDS) == 0
+    except subprocess.TimeoutExpired:
+        # It became the browser, or waits for it.
+        return True
