@@ -107,6 +107,19 @@ def test_open_names_the_address_where_no_browser_starts_and_hides_what_xdg_open_
     assert "no method available" not in done.err + done.out
 
 
+def test_coverage_on_a_terminal_has_a_table_for_each_project_with_whole_names(desk: Desk) -> None:
+    desk.ingested()
+    desk.ingested("merge_requests")
+    shown = desk.terminal("coverage", columns=80).out
+    assert max(map(width, shown.splitlines())) <= 80
+    for name in ("merge requests changed files", "merge requests closing issues", "issues discussions"):
+        assert f"\n  {name} " in shown
+    assert "  merge requests reviewers: unavailable (sync.verify_reviewers is false)\n" in shown
+    piped = desk.run("coverage").out
+    assert f"{LEDGER}\tmerge_requests\tdiffs\t" in piped
+    assert "PROJECT\tOF\tKIND\tPARENTS\tCURRENT\tOUTDATED\tNEVER READ\tFAILING\tUNAVAILABLE\n" in piped
+
+
 def test_payload_prints_an_item_as_the_server_sent_it(desk: Desk) -> None:
     desk.ingested()
     desk.ingested("merge_requests")
