@@ -16,6 +16,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical, VerticalScroll
+from textual.events import Resize
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import DataTable, Input, Static
@@ -54,7 +55,7 @@ def thread_text(thread: Thread, columns: int = 0, *, titled: bool = True) -> Tex
     """Return a whole thread formatted for `columns`; `titled=False` leaves out the title."""
     if isinstance(thread, ShownTopic):
         return _topic(thread, columns, titled)
-    return _post(thread, columns) if isinstance(thread, ShownPost) else _item(thread, columns, titled)
+    return _post(thread, columns, titled) if isinstance(thread, ShownPost) else _item(thread, columns, titled)
 
 
 def result_text(found: FoundThread) -> Text:
@@ -161,9 +162,17 @@ def _topic(topic: ShownTopic, columns: int, titled: bool) -> Text:  # noqa: FBT0
     return text
 
 
-def _post(post: ShownPost, columns: int) -> Text:
+def _post(post: ShownPost, columns: int, titled: bool) -> Text:  # noqa: FBT001
     text = Text()
-    text.append(f"{post.kind.capitalize()} by @{clean_text(post.author)}\n\n", "bold")
+    if titled:
+        text.append(f"{post.kind.capitalize()} by @{clean_text(post.author)}\n\n", "bold")
+    text.append(f"{harmless(post.text or '(no text)')}\n")
+    if post.alt_text:
+        text.append(f"\n{harmless(chr(10).join(post.alt_text))}\n", "italic")
+    for link in post.links:
+        text.append(f"\n{clean_text(link.title)}" if link.title else "", "bold")
+        text.append(f"\n{clean_text(link.url, 300)}\n")
+    text.append("\n")
     text.append_text(
         fields(
             [
@@ -181,13 +190,8 @@ def _post(post: ShownPost, columns: int) -> Text:
             columns,
         )
     )
-    text.append(f"\n{harmless(post.text or '(no text)')}\n")
-    if post.alt_text:
-        text.append(f"\n{harmless(chr(10).join(post.alt_text))}\n", "italic")
-    for link in post.links:
-        text.append(f"\n→ {clean_text(link.url, 300)}  {clean_text(link.title) if link.title else ''}")
     if post.replies_total:
-        text.append(f"\n\n{post.replies_total:,} replies\n", "bold")
+        text.append(f"\n{post.replies_total:,} {'reply' if post.replies_total == 1 else 'replies'}\n", "bold")
     for reply in post.replies:
         text.append(f"\n@{clean_text(reply.author)}", "bold")
         text.append(f"  {timestamp(reply.created_at)[:16]}\n", "dim")
@@ -233,7 +237,15 @@ class ThreadScreen(Screen[None]):
     def on_mount(self) -> None:
         scroll = self.query_one("#thread")
         scroll.border_title = self._found.reference.replace("[", "\\[")
-        self.run_worker(cast("WorkType[None]", self._read), exit_on_error=False)
+        self.call_after_refresh(self._begin)
+
+    @on(Resize)
+    def _other_width(self) -> None:
+        self.call_after_refresh(self._begin)
+
+    def _begin(self) -> None:
+        """Read the thread; not before the layout, because its Markdown is rendered for a width."""
+        self.run_worker(cast("WorkType[None]", self._read), exclusive=True, exit_on_error=False)
 
     async def _read(self) -> None:
         try:
