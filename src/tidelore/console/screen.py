@@ -28,7 +28,7 @@ from tidelore.app.status import JobEntry
 from tidelore.console.backend import Backend
 from tidelore.console.style import clean_text, duration, timestamp
 from tidelore.console.table import RowTable, TableRow
-from tidelore.core.errors import TideloreError
+from tidelore.core.errors import NotFound, TideloreError
 
 if TYPE_CHECKING:
     from textual.worker import WorkType
@@ -221,7 +221,9 @@ class ConsoleScreen(Screen[None]):
                 lambda views: (self.question(views, now_ms), views.bar(now_ms))
             )
         except TideloreError as error:
-            bar.tell(None, error)
+            # The service that is starting creates the database.
+            expected = isinstance(error, NotFound) and error.has_no_copy and self._creating
+            bar.tell(None, None if expected else error)
             return
         self.standing = standing
         bar.tell(standing, None)
@@ -245,6 +247,11 @@ class ConsoleScreen(Screen[None]):
         return (
             self.backend.actions is not None if action in CHANGING_ACTIONS else super().check_action(action, parameters)
         )
+
+    @property
+    def _creating(self) -> bool:
+        """Whether a service of this process is about to create the database, and has not failed."""
+        return self.backend.service is not None and self.backend.service.error is None
 
     @property
     def served(self) -> bool:
