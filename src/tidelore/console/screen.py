@@ -95,16 +95,24 @@ class TopBar(Static):
         super().__init__("", id="bar")
         self._place = place
         self._backend = backend
+        self._told: tuple[BarStatus | None, TideloreError | None] = (None, None)
 
     def on_mount(self) -> None:
         self.tell(None, None)
 
+    def on_resize(self) -> None:
+        self.tell(*self._told)
+
     def tell(self, standing: BarStatus | None, error: TideloreError | None) -> None:
         """Show the status or the error; `loading` before the first read."""
+        self._told = standing, error
+        whole = {name: f" {number} {title} " for number, (name, title) in enumerate(SCREEN_TITLES.items(), 1)}
+        if len("lore ") + sum(map(len, whole.values())) > self.content_size.width > 0:
+            # Names that wrap would push the status out of the bar.
+            whole = {name: title if name == self._place else title[:3] for name, title in whole.items()}
         tabs = [
-            f"[@click=app.go('{name}')]{'[b reverse]' if name == self._place else '[$text-muted]'}"
-            f" {number} {title} [/][/]"
-            for number, (name, title) in enumerate(SCREEN_TITLES.items(), 1)
+            f"[@click=app.go('{name}')]{'[b reverse]' if name == self._place else '[$text-muted]'}{title}[/][/]"
+            for name, title in whole.items()
         ]
         self.update("[b $primary]lore[/] " + "".join(tabs) + "\n" + self._standing(standing, error))
 
