@@ -120,6 +120,13 @@ def test_coverage_on_a_terminal_has_a_table_for_each_project_with_whole_names(de
     assert "PROJECT\tOF\tKIND\tPARENTS\tCURRENT\tOUTDATED\tNEVER READ\tFAILING\tUNAVAILABLE\n" in piped
 
 
+def test_coverage_of_an_empty_copy_says_what_to_do(desk: Desk) -> None:
+    assert desk.run("init-db").code == 0
+    assert desk.terminal("coverage").out == "Nothing synced yet. Run `lore sync`.\n"
+    assert desk.robot("show", "issue", "harbour/quay#1").error["fix"] == "run `lore sync` first"
+    assert desk.robot("cursors", "show", "gitlab.issues", "harbour/quay").error["fix"] == "run `lore sync` first"
+
+
 def test_payload_prints_an_item_as_the_server_sent_it(desk: Desk) -> None:
     desk.ingested()
     desk.ingested("merge_requests")

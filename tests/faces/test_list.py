@@ -147,3 +147,7 @@ def test_since_takes_durations_dates_and_timestamps(text: str, instant: int) -> 
 def test_an_invalid_since_is_refused_with_the_valid_forms(text: str) -> None:
     with pytest.raises(UserError, match="invalid value for --since"):
         parse_since(text, NOW)
+
+
+def test_an_option_without_its_value_points_to_the_help_of_its_command(desk: Desk) -> None:
+    assert desk.spawn("list", "mrs", "--label").err.endswith("see `lore list mrs --help`\n")

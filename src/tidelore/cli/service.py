@@ -20,7 +20,7 @@ from tidelore.app.wiring import SettingsFile
 from tidelore.app.workers.summary import CONCURRENCY, WorkerSummary
 from tidelore.cli.command import Invocation, lore_command, lore_group
 from tidelore.cli.options import duration_option
-from tidelore.cli.output.render import Output, plural, start_browser
+from tidelore.cli.output.render import Output, plural, say_note, start_browser
 from tidelore.cli.output.table import Column, table_of
 from tidelore.core.errors import UserError
 from tidelore.core.extras import require
@@ -144,7 +144,7 @@ def serve_command(
 
 def _open_served(address: str) -> None:
     if not start_browser(address):
-        click.echo("note: no browser could be started; open the address yourself", err=True)
+        say_note("no browser could be started; open the address yourself")
 
 
 @contextmanager

@@ -57,11 +57,21 @@ def render_output(answer: Output, invocation: Invocation, command: str) -> int:
             for line in lines:
                 click.echo(line, color=_color(choices))
         if choices.left_out is not None:
-            said = f"{plural(choices.left_out, 'text')} of people without write access left out (lockdown)"
-            click.echo(f"note: {said}", err=True)
+            say_note(f"{plural(choices.left_out, 'text')} of people without write access left out (lockdown)")
         if answer.error is not None:
             _print_error(answer.error, choices)
     return 0 if answer.error is None else answer.error.exit_code
+
+
+def say_note(text: str) -> None:
+    """Print a note on stderr."""
+    for line in wrap_line(f"note: {harmless(text)}", _error_columns(), margin=6):
+        click.echo(line, err=True)
+
+
+def _error_columns() -> int:
+    """Return where lines on stderr are broken: at the width of the terminal, and nowhere else."""
+    return terminal_columns(sys.stderr) if on_terminal(sys.stderr) else sys.maxsize
 
 
 def prose_block(choices: Choices) -> Callable[[str, int, str], list[str]]:
@@ -162,7 +172,7 @@ def _print_json(document: dict[str, Any]) -> None:
 
 
 def _print_error(error: TideloreError, choices: Choices) -> None:
-    columns = terminal_columns(sys.stderr) if on_terminal(sys.stderr) else sys.maxsize
+    columns = _error_columns()
     head = click.style("error:", fg="red", bold=True)
     lines = wrap_line(f"{head} {harmless(error.message)}", columns, margin=7)
     if error.fix:

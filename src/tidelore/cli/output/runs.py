@@ -333,8 +333,8 @@ def _surgical_troubles(report: RefreshedItems) -> dict[str, bool]:
 
 def _items(outcomes: Sequence[ItemOutcome]) -> str:
     issues = sum(outcome.entity_type == "issue" for outcome in outcomes)
-    parts = [plural(issues, "issue")] if issues or not outcomes else []
-    return ", ".join([*parts, *([plural(len(outcomes) - issues, "MR")] if len(outcomes) > issues else [])])
+    parts = [plural(issues, "issue")] if issues else []
+    return ", ".join([*parts, *([plural(len(outcomes) - issues, "MR")] if len(outcomes) > issues else [])]) or "nothing"
 
 
 def _children(report: SyncRun) -> str:

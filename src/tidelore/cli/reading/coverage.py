@@ -84,6 +84,9 @@ def _child_name(one: CoveredChildren) -> str:
 
 
 def _lines(found: Coverage) -> Iterator[str]:
+    if not found.lists and on_terminal():
+        yield "Nothing synced yet. Run `lore sync`."
+        return
     yield from table(
         [Column("PROJECT", path=True, shrinks=True), "LIST", Column("STORED", right=True), "COMPLETE", "READ"],
         [
