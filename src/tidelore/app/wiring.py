@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.core.clock import Clock, SharedClock, SystemClock
-from tidelore.core.config import Config, Host, all_hosts
+from tidelore.core.config import Config, Host
 from tidelore.core.config_file import database_address, load_config
 from tidelore.core.errors import Cancelled, ConfigError, NotFound, RemoteError, TideloreError
 from tidelore.store.database.migrate import migrate
@@ -140,7 +140,7 @@ class App(Struct, frozen=True):
         try:
             return open_database(self.address, create=create, patience=waits)
         except NotFound as error:
-            if error.has_no_copy and not all_hosts(self.config) and not self.config.bluesky.accounts:
+            if error.has_no_copy and self.config == Config():
                 error.fix = "run `lore init` and `lore sync` first, or point --db at an existing database"
             raise
 
