@@ -36,7 +36,7 @@ from tidelore.console.backend import Backend
 from tidelore.console.replying import ReplyingScreen
 from tidelore.console.screen import KeyBar, copy_text, filter_line, open_page
 from tidelore.console.style import age, clean_text, fields, short_names, timestamp
-from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
+from tidelore.console.table import NAME, Cell, RowTable, TableColumn, TableRow
 from tidelore.core.errors import TideloreError
 from tidelore.core.markdown import markdown_block
 from tidelore.core.references import sign_of
@@ -416,7 +416,7 @@ def _line(found: FoundThread, short: str, now_ms: int) -> TableRow:
     name = short if found.project else f"@{found.author or '?'}"
     told = found.title if found.project else found.snippet
     cells = (
-        Cell(clean_text(name, 48), "strong"),
+        Cell(clean_text(name, 48 if found.project else NAME), "strong"),
         Cell(clean_text(found.state), "dim"),
         Cell(age(found.updated_at, now_ms), "", now_ms - found.updated_at),
         Cell(clean_text(told, 300)),

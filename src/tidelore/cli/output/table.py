@@ -114,7 +114,9 @@ def wrap_line(line: str, columns: int, margin: int | None = None) -> list[str]:
     found: list[str] = []
     current = line[: len(line) - len(line.lstrip())]
     for word, blank in _WORDS.findall(line.lstrip()):
-        if current.strip() and width(click.unstyle(current + word)) > columns:
+        needed = width(click.unstyle(word))
+        # A word that no line has room for begins where it stands.
+        if current.strip() and width(click.unstyle(current)) + needed > columns and margin + needed <= columns:
             found.append(current.rstrip())
             current = " " * margin
         current += word + blank

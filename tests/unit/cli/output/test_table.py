@@ -146,7 +146,7 @@ def test_counts_are_shown_with_the_plural_of_their_noun(count: int, noun: str, t
         ),
         (
             "  see https://gitlab.example/group/project/-/merge_requests/12 there",
-            ["  see", "    https://gitlab.example/group/project/-/merge_requests/12", "    there"],
+            ["  see https://gitlab.example/group/project/-/merge_requests/12", "    there"],
         ),
         ("港湾の船が今日も来た、 明日も来るだろう。", ["港湾の船が今日も来た、", "  明日も来るだろう。"]),
     ],
