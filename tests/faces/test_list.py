@@ -6,6 +6,7 @@ import pytest
 from tests.databases.talk import DISCUSSIONS, attach, discussion, note, placed
 from tests.faces.desk import CONSOLE, LEDGER, Desk
 
+from tidelore.cli.main import main
 from tidelore.core.errors import UserError
 from tidelore.core.references import parse_since
 from tidelore.core.text import width
@@ -150,4 +151,5 @@ def test_an_invalid_since_is_refused_with_the_valid_forms(text: str) -> None:
 
 
 def test_an_option_without_its_value_points_to_the_help_of_its_command(desk: Desk) -> None:
-    assert desk.spawn("list", "mrs", "--label").err.endswith("see `lore list mrs --help`\n")
+    assert main(["list", "mrs", "--label"]) == 2
+    assert desk.read()[1].endswith("see `lore list mrs --help`\n")
