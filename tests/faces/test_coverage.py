@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 from tests.faces.desk import CONSOLE, LEDGER, Desk
 from tests.faces.test_documented_shapes import compare
+
+from tidelore.core.text import width
 
 
 def test_coverage_counts_what_is_current_outdated_never_read_failing_and_unavailable(desk: Desk) -> None:
@@ -44,7 +48,7 @@ def test_coverage_counts_what_is_current_outdated_never_read_failing_and_unavail
     assert refused["requests"] == 0
     assert "403 forbidden" in {one["unavailable"] for one in refused["children"]}
     said = desk.run("coverage").out
-    assert "To read the rest: about 0 requests" in said
+    assert said.endswith("\nThe rest is unavailable.\n")
 
 
 def test_coverage_names_a_kind_of_children_as_switched_off_only_where_it_is(desk: Desk) -> None:
@@ -68,16 +72,59 @@ def test_coverage_names_a_kind_of_children_as_switched_off_only_where_it_is(desk
 def test_open_starts_the_browser_with_the_page_of_any_item(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.ingested()
     desk.ingested("merge_requests")
-    opened: list[str] = []
-    monkeypatch.setattr("click.launch", opened.append)
+    opened = put_browser(desk, monkeypatch, "echo told; echo complained >&2")
     assert desk.run("open", f"{CONSOLE}!2").code == 0
-    assert opened[0].endswith(f"/{CONSOLE}/-/merge_requests/2")
+    assert opened.read_text().endswith(f"/{CONSOLE}/-/merge_requests/2\n")
+    opened.unlink()
     printed = desk.run("open", f"{LEDGER}#2", "--print")
     assert printed.out.rstrip().endswith(f"/{LEDGER}/-/issues/2")
-    assert len(opened) == 1
+    assert not opened.exists()
     compare("open", desk.robot("open", f"{LEDGER}#2", "--print").data)
     assert desk.robot("open", "!999").code == 6
     assert desk.robot("open", "2", "-p", LEDGER, "--print").code == 0
+
+
+def put_browser(desk: Desk, monkeypatch: pytest.MonkeyPatch, script: str) -> Path:
+    """Put an `xdg-open` on the path that notes the address and runs a script; return the file with the addresses."""
+    folder = desk.folder / "bin"
+    folder.mkdir()
+    program, opened = folder / "xdg-open", desk.folder / "opened.txt"
+    program.write_text(f'#!/bin/sh\necho "$1" >> {opened}\n{script}\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return opened
+
+
+def test_open_names_the_address_where_no_browser_starts_and_hides_what_xdg_open_says(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.ingested()
+    put_browser(desk, monkeypatch, "echo 'xdg-open: no method available' >&2; exit 3")
+    done = desk.spawn("open", f"{LEDGER}#2", PATH=os.environ["PATH"])
+    assert done.code == 2
+    assert "no browser could be started" in done.err
+    assert f"/{LEDGER}/-/issues/2" in done.err
+    assert "no method available" not in done.err + done.out
+
+
+def test_coverage_on_a_terminal_has_a_table_for_each_project_with_whole_names(desk: Desk) -> None:
+    desk.ingested()
+    desk.ingested("merge_requests")
+    shown = desk.terminal("coverage", columns=80).out
+    assert max(map(width, shown.splitlines())) <= 80
+    for name in ("merge requests changed files", "merge requests closing issues", "issues discussions"):
+        assert f"\n  {name} " in shown
+    assert "  merge requests reviewers: unavailable (sync.verify_reviewers is false)\n" in shown
+    piped = desk.run("coverage").out
+    assert f"{LEDGER}\tmerge_requests\tdiffs\t" in piped
+    assert "PROJECT\tOF\tKIND\tPARENTS\tCURRENT\tOUTDATED\tNEVER READ\tFAILING\tUNAVAILABLE\n" in piped
+
+
+def test_coverage_of_an_empty_copy_says_what_to_do(desk: Desk) -> None:
+    assert desk.run("init-db").code == 0
+    assert desk.terminal("coverage").out == "Nothing synced yet. Run `lore sync`.\n"
+    assert desk.robot("show", "issue", "harbour/quay#1").error["fix"] == "run `lore sync` first"
+    assert desk.robot("cursors", "show", "gitlab.issues", "harbour/quay").error["fix"] == "run `lore sync` first"
 
 
 def test_payload_prints_an_item_as_the_server_sent_it(desk: Desk) -> None:

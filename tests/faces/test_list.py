@@ -6,6 +6,7 @@ import pytest
 from tests.databases.talk import DISCUSSIONS, attach, discussion, note, placed
 from tests.faces.desk import CONSOLE, LEDGER, Desk
 
+from tidelore.cli.main import main
 from tidelore.core.errors import UserError
 from tidelore.core.references import parse_since
 from tidelore.core.text import width
@@ -147,3 +148,8 @@ def test_since_takes_durations_dates_and_timestamps(text: str, instant: int) -> 
 def test_an_invalid_since_is_refused_with_the_valid_forms(text: str) -> None:
     with pytest.raises(UserError, match="invalid value for --since"):
         parse_since(text, NOW)
+
+
+def test_an_option_without_its_value_points_to_the_help_of_its_command(desk: Desk) -> None:
+    assert main(["list", "mrs", "--label"]) == 2
+    assert desk.read()[1].endswith("see `lore list mrs --help`\n")

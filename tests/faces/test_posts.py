@@ -127,6 +127,16 @@ def test_trending_counts_and_names_the_people_who_shared(talk: Desk) -> None:
     assert talk.run("trending", "--hours", "1").out == "No links shared in the last 1 hours.\n"
 
 
+def test_a_narrow_terminal_shows_addresses_of_links_whole_and_posts_by_their_author(talk: Desk) -> None:
+    lines = talk.terminal("trending", columns=40).out.splitlines()
+    assert f"  {ARTICLE}" in lines
+    assert lines[lines.index("  https://b.test") - 1].endswith("  b.test")
+    changed = talk.terminal("changes", "--since", "2020-01-01", columns=60).out
+    assert "@mira.test " in changed
+    assert "at://" not in changed
+    assert uri_of(MIRA, "a") in talk.run("changes", "--since", "2020-01-01").out
+
+
 def test_check_passes_on_a_database_with_posts(talk: Desk) -> None:
     assert talk.run("check").code == 0
     talk.query(

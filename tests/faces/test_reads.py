@@ -109,6 +109,13 @@ def counts(entry: dict[str, Any]) -> tuple[int, int, int]:
     return entry["due"], entry["settling"], entry["failing"]
 
 
+def test_sync_status_on_a_narrow_terminal_keeps_times_and_names_whole(desk: Desk) -> None:
+    desk.ingested("merge_requests")
+    lines = desk.terminal("sync-status", columns=60).out.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert not [line for line in lines[: lines.index("Last runs")] if "…" in line]
+
+
 def test_sync_status_of_a_settled_copy_shows_nothing_due(desk: Desk) -> None:
     desk.ingested()
     desk.ingested("merge_requests")

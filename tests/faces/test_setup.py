@@ -70,6 +70,14 @@ def test_no_message_advises_to_ingest_one_list(home: Path) -> None:
     assert [path.name for path in sources if advice.search(path.read_text())] == []
 
 
+def test_before_init_the_missing_copy_is_explained_by_init_and_later_by_sync(
+    desk: Desk, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["list", "issues"]) == 6
+    assert "run `lore init` and `lore sync` first" in capsys.readouterr().err
+    assert desk.robot("list", "issues").error["fix"].startswith("run `lore sync` first")
+
+
 def test_init_writes_to_the_given_path(desk: Desk, home: Path) -> None:
     desk.config.unlink()
     assert desk.robot("init").data == {"path": str(desk.config), "projects": [], "repos": []}

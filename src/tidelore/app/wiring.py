@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from tidelore.core.clock import Clock, SharedClock, SystemClock
 from tidelore.core.config import Config, Host
 from tidelore.core.config_file import database_address, load_config
-from tidelore.core.errors import Cancelled, ConfigError, RemoteError, TideloreError
+from tidelore.core.errors import Cancelled, ConfigError, NotFound, RemoteError, TideloreError
 from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database, Limits, Patience
@@ -140,7 +140,12 @@ class App(Struct, frozen=True):
 
     def _open(self, *, create: bool, patience: Patience | None) -> Database:
         waits = patience or self.patience or self.new_patience()
-        return open_database(self.address, create=create, patience=waits)
+        try:
+            return open_database(self.address, create=create, patience=waits)
+        except NotFound as error:
+            if error.has_no_copy and self.config == Config():
+                error.fix = "run `lore init` and `lore sync` first, or point --db at an existing database"
+            raise
 
     @contextmanager
     def reading(self) -> Iterator[Database]:

@@ -199,8 +199,12 @@ def _account_table(accounts: list[Account]) -> list[str]:
         Column("POSTS", lambda one: f"{one.posts_fetched_count:,}", right=True),
         Column("LAST POST", lambda one: when(one.last_post_at)),
         Column("NEXT POLL", lambda one: _due(one, now), optional=True),
-        Column("REASON", lambda one: one.reason or one.last_error or "", shrinks=True),
+        *([Column("REASON", _reason, shrinks=True)] if not on_terminal() or any(map(_reason, accounts)) else []),
     )
+
+
+def _reason(account: Account) -> str:
+    return account.reason or account.last_error or ""
 
 
 def _account_lines(account: ShownAccount) -> list[str]:

@@ -62,9 +62,9 @@ def _story_lines(story: FileStory, *, discussions: bool) -> list[str]:
             story.items,
             Column("NUMBER", lambda one: one.reference.removeprefix(story.project), colour="cyan"),
             Column("STATE", lambda one: one.state, state=True),
-            Column("AUTHOR", lambda one: _name(one.author)),
+            Column("AUTHOR", lambda one: _name(one.author), optional=True),
             Column("UPDATED", lambda one: when(one.merged_at or one.updated_at)),
-            Column("CHANGE", lambda one: ", ".join(dict.fromkeys(edit.change for edit in one.changes))),
+            Column("CHANGE", lambda one: ", ".join(dict.fromkeys(edit.change for edit in one.changes)), optional=True),
             Column("TITLE", lambda one: one.title, shrinks=True),
             always_headings=True,
         )
@@ -75,7 +75,7 @@ def _story_lines(story: FileStory, *, discussions: bool) -> list[str]:
             story.discussions,
             Column("NUMBER", lambda one: one.reference.removeprefix(story.project), colour="cyan"),
             Column("PLACE", lambda one: one.path + ("" if one.line is None else f":{one.line}"), path=True),
-            Column("AUTHOR", lambda one: _name(one.author)),
+            Column("AUTHOR", lambda one: _name(one.author), optional=True),
             Column("STARTED", lambda one: when(one.created_at)),
             Column("STATE", _thread_state, state=True),
             Column("FIRST NOTE", lambda one: one.body, shrinks=True),
@@ -115,14 +115,16 @@ def _link_lines(found: list[SharedLink], hours: float) -> list[str]:
     lines: list[str] = []
     for trend in found:
         head = f"{plural(trend.shares, 'share')}, last {ago(trend.last_shared_at)}"
-        title = one_line(trend.title or trend.url)
-        lines.append(
-            f"{head}{_STEP}{click.style(shorten(title, max(columns - len(head) - len(_STEP), 20)), bold=True)}"
-        )
-        if trend.title:
-            lines.append(_STEP + one_line(trend.url))
+        title = shorten(one_line(trend.title or _host(trend.url)), max(columns - len(head) - len(_STEP), 20))
+        # The address stays whole, so that it can be opened from the terminal.
+        lines += [f"{head}{_STEP}{click.style(title, bold=True)}", _STEP + one_line(trend.url)]
         lines.append(shorten(_STEP + _names(trend), columns))
     return lines
+
+
+def _host(address: str) -> str:
+    """Return the host of an address, or what stands for one."""
+    return address.partition("://")[2].partition("/")[0] or address
 
 
 def _names(trend: SharedLink) -> str:

@@ -33,7 +33,7 @@ from tidelore.app.wiring import App
 from tidelore.cli import options
 from tidelore.cli.command import Invocation, lore_command, lore_group
 from tidelore.cli.output.render import Output, open_page, when
-from tidelore.cli.output.table import Column, on_terminal, table_of
+from tidelore.cli.output.table import Column, on_terminal, table_of, terminal_columns
 from tidelore.core.text import one_line, shorten
 
 _DISCUSSION_COUNTS = ("discussions", "unresolved")
@@ -81,8 +81,8 @@ def _list(
 
 
 def _handle(author: str) -> str:
-    """Return a handle; on a terminal its beginning, which leaves room for the text of the post."""
-    return shorten(f"@{author}", _LONGEST_HANDLE) if on_terminal() else f"@{author}"
+    """Return a handle; on a terminal of usual width its beginning, which leaves room for the text of the post."""
+    return shorten(f"@{author}", _LONGEST_HANDLE) if on_terminal() and terminal_columns() < _WIDE else f"@{author}"
 
 
 def _post_lines(found: PostPage) -> list[str]:
@@ -100,6 +100,8 @@ def _post_lines(found: PostPage) -> list[str]:
 
 
 _LONGEST_HANDLE = 24
+_WIDE = 120
+"""From this width on, a terminal has room for a post and whole handles."""
 _DRAFT_MARK = re.compile(r"^(\[draft\]|\(draft\)|draft:|wip:|\[wip\])\s*", re.IGNORECASE)
 
 

@@ -220,7 +220,7 @@ def main(argv: Sequence[str], seam: Callable[[Any], None] = lambda _seam: None) 
     except BrokenPipeError:
         raise
     except (Exception, KeyboardInterrupt) as problem:  # noqa: BLE001 - all errors are rendered here
-        return render_error(_explain(problem, choices), choices, command_path(argv))
+        return render_error(_explain(problem, choices, argv), choices, command_path(argv))
     if isinstance(answer, Output):
         return render_output(answer, Invocation(choices), command_path(argv))
     return 0
@@ -251,14 +251,14 @@ def _invoke(argv: Sequence[str], choices: Choices) -> object:
         return lore.invoke(ctx)
 
 
-def _explain(problem: BaseException, choices: Choices) -> TideloreError:
+def _explain(problem: BaseException, choices: Choices, argv: Sequence[str]) -> TideloreError:
     """Return any exception as an error that can be rendered."""
     if isinstance(problem, TideloreError):
         return problem
     if isinstance(problem, click.Abort | KeyboardInterrupt):
         return Cancelled("interrupted")
     if isinstance(problem, click.ClickException):
-        return _usage(problem)
+        return _usage(problem, argv)
     if choices.verbose:
         _print_traceback()
     return TideloreError(
@@ -275,7 +275,8 @@ def _print_traceback() -> None:
     click.echo(redact(traceback.format_exc()), err=True, nl=False)
 
 
-def _usage(error: click.ClickException) -> UserError:
+def _usage(error: click.ClickException, argv: Sequence[str]) -> UserError:
     context = getattr(error, "ctx", None)
-    path = context.command_path if context is not None else "lore"
+    name = command_path(argv)
+    path = context.command_path if context is not None else name if name == "lore" else f"lore {name}"
     return UserError(error.format_message(), fix=f"see `{path} --help`")

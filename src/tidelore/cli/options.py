@@ -12,6 +12,7 @@ import click
 
 from tidelore.app.answers import parse_page_token
 from tidelore.cli.command import Invocation, set_choice
+from tidelore.cli.output.render import say_note
 from tidelore.core.clock import SystemClock
 from tidelore.core.errors import UserError
 from tidelore.core.references import parse_since
@@ -97,7 +98,7 @@ def refresh_first(
     found = be_fresh(invocation.app(), references, project, *bounds)
     invocation.choices.freshness = found
     if found.problem and not invocation.choices.robot and not invocation.choices.quiet:
-        click.echo(f"note: {found.problem}; showing the stored version", err=True)
+        say_note(f"{found.problem}; showing the stored version")
 
 
 def author_filter(noun: str) -> Decorator:

@@ -371,7 +371,9 @@ def _index(known: Mapping[str, click.Command]) -> DocsIndex:
 
 
 def _printed(answer: DocsIndex | Manifest) -> Output:
-    return Output(answer, msgspec.json.format(msgspec.json.encode(answer), indent=2).decode().splitlines())
+    return Output(
+        answer, msgspec.json.format(msgspec.json.encode(answer), indent=2).decode().splitlines(), verbatim=True
+    )
 
 
 def _about_all() -> dict[str, Any]:

@@ -33,7 +33,7 @@ from tidelore.cli.options import (
     refresh_first,
     since_filter,
 )
-from tidelore.cli.output.render import Output, ago, open_page, plural
+from tidelore.cli.output.render import Output, ago, open_page, plural, say_note
 from tidelore.cli.output.table import line_columns
 from tidelore.core.errors import UserError
 from tidelore.core.text import one_line, shorten, width, without_markdown
@@ -188,7 +188,7 @@ def search_command(invocation: Invocation, /, words: tuple[str, ...], **wanted: 
     if robot:
         return Output(page)
     if page.notice and not invocation.choices.quiet:
-        click.echo(f"note: {page.notice}", err=True)
+        say_note(page.notice)
     return Output(page, result_lines(page))
 
 

@@ -20,7 +20,7 @@ from tidelore.app.wiring import SettingsFile
 from tidelore.app.workers.summary import CONCURRENCY, WorkerSummary
 from tidelore.cli.command import Invocation, lore_command, lore_group
 from tidelore.cli.options import duration_option
-from tidelore.cli.output.render import Output, plural
+from tidelore.cli.output.render import Output, plural, say_note, start_browser
 from tidelore.cli.output.table import Column, table_of
 from tidelore.core.errors import UserError
 from tidelore.core.extras import require
@@ -122,6 +122,8 @@ def serve_command(
     SIGTERM stop the server with exit code 0.
     """
     require("web", "`lore serve`")
+    from threading import Thread
+
     from tidelore.web.server import ServeWeb, WebServer, new_token
 
     app = invocation.logged_app()
@@ -134,9 +136,15 @@ def serve_command(
     began = app.clock.monotonic()
     click.echo(f"Serving {address} (Ctrl+C stops)", err=True)
     if in_browser:
-        click.launch(address)
+        # In a thread, because the browser waits for the server, and looking for one takes up to two seconds.
+        Thread(target=_open_served, args=(address,), daemon=True).start()
     server.run()
     return Output(WebSummary(address=server.plain_address, seconds=round(app.clock.monotonic() - began, 3)))
+
+
+def _open_served(address: str) -> None:
+    if not start_browser(address):
+        say_note("no browser could be started; open the address yourself")
 
 
 @contextmanager

@@ -182,7 +182,7 @@ def _run_lines(runs: list[ListedRun]) -> list[str]:
         Column("RUN", lambda run: str(run.id)),
         Column("COMMAND", lambda run: run.command, shrinks=True),
         Column("STATUS", lambda run: run.status, state=True),
-        Column("PHASE", lambda run: run.phase),
+        Column("PHASE", lambda run: run.phase, optional=True),
         Column("REQUESTS", lambda run: f"{run.requests:,}", right=True),
         Column("STARTED", lambda run: ago(run.started_at)),
         always_headings=True,
@@ -253,7 +253,7 @@ def _list_lines(runs: list[FinishedRun], total: int, *, failed: bool) -> list[st
         Column("COMMAND", lambda run: run.command.removeprefix("lore "), shrinks=True),
         Column("MODE", lambda run: run.mode, optional=True),
         Column("STATUS", lambda run: run.status, state=True),
-        Column("PHASE", lambda run: run.phase),
+        Column("PHASE", lambda run: run.phase, optional=True),
         Column("AGE" if on_terminal() else "STARTED", lambda run: when(run.started_at).removesuffix(" ago")),
         Column("TOOK", lambda run: "-" if run.seconds is None else f"{run.seconds:,.1f} s", right=True),
         Column("STORED", lambda run: f"{run.stored:,}", right=True),
@@ -294,7 +294,7 @@ def metrics_command(invocation: Invocation) -> Output:
     Same as /metrics of the service. Reads the local database only.
     """
     metrics, text = read_metrics(invocation.app())
-    return Output(metrics, text.splitlines())
+    return Output(metrics, text.splitlines(), verbatim=True)
 
 
 @lore_command("check", example="lore check", answer=CheckResults)

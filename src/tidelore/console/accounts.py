@@ -14,16 +14,17 @@ from tidelore.app.accounts import Account
 from tidelore.app.console import ConsoleViews
 from tidelore.console.screen import ListScreen
 from tidelore.console.style import age, clean_text, duration, fields, state_label, timestamp
-from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
+from tidelore.console.table import NAME, Cell, RowTable, TableColumn, TableRow
 
 ACCOUNTS = (
-    TableColumn("ACCOUNT", yields="end"),
+    # Wide enough to tell accounts apart whose names begin alike.
+    TableColumn("ACCOUNT", yields="end", least=NAME),
     TableColumn("STATE"),
     TableColumn("NEXT", right=True),
-    TableColumn("READ", right=True),
+    TableColumn("READ", right=True, spare=1),
     TableColumn("POSTED", right=True),
     TableColumn("POSTS", right=True, descending=True),
-    TableColumn("FAILED", right=True, descending=True),
+    TableColumn("FAILED", right=True, descending=True, spare=2),
 )
 EMPTY = "No accounts yet. Add one with `lore accounts add`."
 

@@ -117,6 +117,8 @@ class InboxScreen(ReplyingScreen):
     def update_detail(self) -> None:
         """Show what is known of the row at once, and the whole thread as soon as it is read."""
         line = self.table.line
+        # A list without rows says why on the whole width. While it is loading, nothing moves.
+        self.query_one("#behind").display = line is not None or self._seq is None
         if line is None:
             self._previewed = None
             notice = self.query_one("#rows", RowTable).empty if self._seq is not None else ""
@@ -220,7 +222,10 @@ def _opening(row: ReadingRow, columns: int) -> Text:
     """Return the title of a row and, of a thread, its place and its last note, formatted for `columns`."""
     text = Text()
     text.append(f"{f'@{row.by}' if row.reference.startswith('at://') else row.reference}\n", "bold")
-    text.append(f"{clean_text(row.title)}\n\n")
+    # Its title is the beginning of its text, which follows as soon as it is read.
+    if not (columns and row.reference.startswith("at://")):
+        text.append(f"{clean_text(row.title)}\n")
+    text.append("\n")
     if row.text is not None:
         state = "not known whether resolved" if row.state == "unknown" else row.state
         text.append(f"{clean_text(row.place)}  {state}\n" if row.place else f"{state}\n", "italic")

@@ -169,6 +169,10 @@ class LogScreen(ConsoleScreen):
         known = 0 if anew else still_shown(self._shown, wanted)
         if known == 0:
             log.clear()
+        if not wanted:
+            empty = "No record matches; Esc clears the filter." if self.part else "No records yet."
+            empty = "No warnings and errors." if self.only_warnings and not self.part else empty
+            log.write(Text(empty, "dim"))
         self._shown = wanted[:known]
         self.run_in_background(partial(self._write, wanted, follow=known == 0 or log.is_vertical_scroll_end), "draw")
         parts = [f"/{self.part}"] if self.part else []

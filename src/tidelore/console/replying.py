@@ -28,7 +28,7 @@ from tidelore.console.backend import Backend
 from tidelore.console.screen import ListScreen
 from tidelore.console.style import clean_text, timestamp
 from tidelore.core.errors import TideloreError, UserError
-from tidelore.core.text import harmless
+from tidelore.core.text import harmless, without_markdown
 
 MARK = "#>"
 """Begins each line that is removed. A heading in Markdown needs a space after its sign, so no text is lost."""
@@ -133,7 +133,7 @@ class ReplyingScreen(ListScreen):
         self._change_row(
             row,
             f"{'Resolve' if resolved else 'Reopen'} this thread of {row.reference}?",
-            f"{clean_text(row.place)}\n{clean_text(row.text, 200)}".strip(),
+            f"{clean_text(row.place)}\n{without_markdown(clean_text(row.text, 200))[0]}".strip(),
             lambda: actions.resolve(row, resolved=resolved),
         )
 

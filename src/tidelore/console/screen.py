@@ -28,7 +28,7 @@ from tidelore.app.status import JobEntry
 from tidelore.console.backend import Backend
 from tidelore.console.style import clean_text, duration, timestamp
 from tidelore.console.table import RowTable, TableRow
-from tidelore.core.errors import TideloreError
+from tidelore.core.errors import NotFound, TideloreError
 
 if TYPE_CHECKING:
     from textual.worker import WorkType
@@ -95,16 +95,24 @@ class TopBar(Static):
         super().__init__("", id="bar")
         self._place = place
         self._backend = backend
+        self._told: tuple[BarStatus | None, TideloreError | None] = (None, None)
 
     def on_mount(self) -> None:
         self.tell(None, None)
 
+    def on_resize(self) -> None:
+        self.tell(*self._told)
+
     def tell(self, standing: BarStatus | None, error: TideloreError | None) -> None:
         """Show the status or the error; `loading` before the first read."""
+        self._told = standing, error
+        whole = {name: f" {number} {title} " for number, (name, title) in enumerate(SCREEN_TITLES.items(), 1)}
+        if len("lore ") + sum(map(len, whole.values())) > self.content_size.width > 0:
+            # Names that wrap would push the status out of the bar.
+            whole = {name: title if name == self._place else title[:3] for name, title in whole.items()}
         tabs = [
-            f"[@click=app.go('{name}')]{'[b reverse]' if name == self._place else '[$text-muted]'}"
-            f" {number} {title} [/][/]"
-            for number, (name, title) in enumerate(SCREEN_TITLES.items(), 1)
+            f"[@click=app.go('{name}')]{'[b reverse]' if name == self._place else '[$text-muted]'}{title}[/][/]"
+            for name, title in whole.items()
         ]
         self.update("[b $primary]lore[/] " + "".join(tabs) + "\n" + self._standing(standing, error))
 
@@ -221,7 +229,9 @@ class ConsoleScreen(Screen[None]):
                 lambda views: (self.question(views, now_ms), views.bar(now_ms))
             )
         except TideloreError as error:
-            bar.tell(None, error)
+            # The service that is starting creates the database.
+            expected = isinstance(error, NotFound) and error.has_no_copy and self._creating
+            bar.tell(None, None if expected else error)
             return
         self.standing = standing
         bar.tell(standing, None)
@@ -245,6 +255,11 @@ class ConsoleScreen(Screen[None]):
         return (
             self.backend.actions is not None if action in CHANGING_ACTIONS else super().check_action(action, parameters)
         )
+
+    @property
+    def _creating(self) -> bool:
+        """Whether a service of this process is about to create the database, and has not failed."""
+        return self.backend.service is not None and self.backend.service.error is None
 
     @property
     def served(self) -> bool:

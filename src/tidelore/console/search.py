@@ -16,6 +16,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical, VerticalScroll
+from textual.events import Resize
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import DataTable, Input, Static
@@ -35,7 +36,7 @@ from tidelore.console.backend import Backend
 from tidelore.console.replying import ReplyingScreen
 from tidelore.console.screen import KeyBar, copy_text, filter_line, open_page
 from tidelore.console.style import age, clean_text, fields, short_names, timestamp
-from tidelore.console.table import Cell, RowTable, TableColumn, TableRow
+from tidelore.console.table import NAME, Cell, RowTable, TableColumn, TableRow
 from tidelore.core.errors import TideloreError
 from tidelore.core.markdown import markdown_block
 from tidelore.core.references import sign_of
@@ -54,7 +55,7 @@ def thread_text(thread: Thread, columns: int = 0, *, titled: bool = True) -> Tex
     """Return a whole thread formatted for `columns`; `titled=False` leaves out the title."""
     if isinstance(thread, ShownTopic):
         return _topic(thread, columns, titled)
-    return _post(thread, columns) if isinstance(thread, ShownPost) else _item(thread, columns, titled)
+    return _post(thread, columns, titled) if isinstance(thread, ShownPost) else _item(thread, columns, titled)
 
 
 def result_text(found: FoundThread) -> Text:
@@ -161,9 +162,17 @@ def _topic(topic: ShownTopic, columns: int, titled: bool) -> Text:  # noqa: FBT0
     return text
 
 
-def _post(post: ShownPost, columns: int) -> Text:
+def _post(post: ShownPost, columns: int, titled: bool) -> Text:  # noqa: FBT001
     text = Text()
-    text.append(f"{post.kind.capitalize()} by @{clean_text(post.author)}\n\n", "bold")
+    if titled:
+        text.append(f"{post.kind.capitalize()} by @{clean_text(post.author)}\n\n", "bold")
+    text.append(f"{harmless(post.text or '(no text)')}\n")
+    if post.alt_text:
+        text.append(f"\n{harmless(chr(10).join(post.alt_text))}\n", "italic")
+    for link in post.links:
+        text.append(f"\n{clean_text(link.title)}" if link.title else "", "bold")
+        text.append(f"\n{clean_text(link.url, 300)}\n")
+    text.append("\n")
     text.append_text(
         fields(
             [
@@ -181,13 +190,8 @@ def _post(post: ShownPost, columns: int) -> Text:
             columns,
         )
     )
-    text.append(f"\n{harmless(post.text or '(no text)')}\n")
-    if post.alt_text:
-        text.append(f"\n{harmless(chr(10).join(post.alt_text))}\n", "italic")
-    for link in post.links:
-        text.append(f"\n→ {clean_text(link.url, 300)}  {clean_text(link.title) if link.title else ''}")
     if post.replies_total:
-        text.append(f"\n\n{post.replies_total:,} replies\n", "bold")
+        text.append(f"\n{post.replies_total:,} {'reply' if post.replies_total == 1 else 'replies'}\n", "bold")
     for reply in post.replies:
         text.append(f"\n@{clean_text(reply.author)}", "bold")
         text.append(f"  {timestamp(reply.created_at)[:16]}\n", "dim")
@@ -233,7 +237,15 @@ class ThreadScreen(Screen[None]):
     def on_mount(self) -> None:
         scroll = self.query_one("#thread")
         scroll.border_title = self._found.reference.replace("[", "\\[")
-        self.run_worker(cast("WorkType[None]", self._read), exit_on_error=False)
+        self.call_after_refresh(self._begin)
+
+    @on(Resize)
+    def _other_width(self) -> None:
+        self.call_after_refresh(self._begin)
+
+    def _begin(self) -> None:
+        """Read the thread; not before the layout, because its Markdown is rendered for a width."""
+        self.run_worker(cast("WorkType[None]", self._read), exclusive=True, exit_on_error=False)
 
     async def _read(self) -> None:
         try:
@@ -404,7 +416,7 @@ def _line(found: FoundThread, short: str, now_ms: int) -> TableRow:
     name = short if found.project else f"@{found.author or '?'}"
     told = found.title if found.project else found.snippet
     cells = (
-        Cell(clean_text(name, 48), "strong"),
+        Cell(clean_text(name, 48 if found.project else NAME), "strong"),
         Cell(clean_text(found.state), "dim"),
         Cell(age(found.updated_at, now_ms), "", now_ms - found.updated_at),
         Cell(clean_text(told, 300)),

@@ -72,7 +72,8 @@ class TableColumn(Struct, frozen=True):
     """One column; a `descending` one is sorted with the largest value first.
 
     `yields` is the part that is cut on a narrow terminal; without it the column is never cut, except that the end of
-    the last column is. Columns with a `spare` are left out if there is no room, the highest `spare` first.
+    the last column is. Columns with a `spare` are left out if there is no room, the highest `spare` first. A column
+    that is cut keeps `least` columns.
     """
 
     name: str
@@ -80,6 +81,7 @@ class TableColumn(Struct, frozen=True):
     descending: bool = False
     yields: Yields | None = None
     spare: int = 0
+    least: int = FLOOR
 
 
 class Cell(Struct, frozen=True):
@@ -248,7 +250,7 @@ class RowTable(DataTable[Text]):
             for at, head in enumerate(self._heads)
         ]
         floors = [
-            whole if head.yields is None else min(whole, max(len(head.name), FLOOR))
+            whole if head.yields is None else min(whole, max(len(head.name), head.least))
             for head, whole in zip(self._heads, natural, strict=True)
         ]
         padding, room = 2 * self.cell_padding, self.size.width - 1

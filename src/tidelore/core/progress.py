@@ -36,7 +36,7 @@ class PhaseProgress:
         self._done += done - before_done
         self._total += (total or 0) - (before_total or 0)
         self._endless += (total is None) - (before_total is None)
-        self._note = f"{subject} {stage}: {note}"
+        self._note = f"{subject} {stage.replace('_', ' ')}: {note}"
 
     def at(self, phase: str) -> RunProgress:
         """Return the progress of a phase; empty if nothing was reported for it."""

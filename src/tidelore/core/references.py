@@ -28,9 +28,8 @@ def match_one(wanted: str, candidates: Sequence[T], names: Callable[[T], Sequenc
         return found[0]
     shown = [names(candidate)[0] for candidate in found or candidates]
     if not found:
-        raise NotFound(
-            f"no {what} matches {wanted!r}", fix=f"known {what}s: {', '.join(shown) or 'none yet'}", wanted=wanted
-        )
+        known = f"known {what}s: {', '.join(shown)}" if shown else "run `lore sync` first"
+        raise NotFound(f"no {what} matches {wanted!r}", fix=known, wanted=wanted)
     raise UserError(
         f"{wanted!r} matches {len(found)} {what}s",
         fix="name one of: " + ", ".join(shown),

@@ -13,6 +13,7 @@ from tidelore.app.mirroring import document, embed, surgical_sync
 from tidelore.app.searching import rank_by_meaning
 from tidelore.app.wiring import App, run_until_signalled
 from tidelore.cli.output.render import plural
+from tidelore.core.text import one_line, without_markdown
 from tidelore_world.demo.text import FATE
 
 if TYPE_CHECKING:
@@ -105,5 +106,5 @@ def index(app: App) -> tuple[DocumentReport, EmbedReport]:
 
 
 def filled(text: str) -> str:
-    """Return a text on indented lines."""
-    return textwrap.fill(text, 97, initial_indent="   ", subsequent_indent="   ")
+    """Return a text without the marks of its Markdown on indented lines."""
+    return textwrap.fill(without_markdown(one_line(text))[0], 97, initial_indent="   ", subsequent_indent="   ")

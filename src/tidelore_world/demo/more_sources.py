@@ -14,7 +14,7 @@ from tidelore.app.accounts import poll_accounts
 from tidelore.app.searching import FoundThread, SearchQuestion, search
 from tidelore.app.wiring import run_until_signalled
 from tidelore.cli.output.render import plural
-from tidelore.core.text import shorten
+from tidelore.core.text import shorten, without_markdown
 from tidelore.sync.account_poll import PollRequest
 from tidelore_world.demo.answers import QUESTION_BY_WORDS, filled, index
 from tidelore_world.demo.comparison import Difference, copy_sizes
@@ -101,7 +101,9 @@ class MoreSources:
         self._say(f"   {least}{plural(page.total, 'matching thread')}; the best of each source and its rank:")
         for found in best.values():
             self._say(f"   {SOURCES[found['source']]} ({found['rank']:,}): {found['reference']}")
-            self._say(filled(shorten(f"{found['title']}: {found['snippet']}", _EXCERPT)))
+            if found["title"]:
+                self._say(filled(found["title"]))
+            self._say(filled(shorten(without_markdown(found["snippet"])[0], _EXCERPT)))
         for source in [source for source in SOURCES if source not in best]:
             self._say(f"   {SOURCES[source]}: nothing found in a world of this size")
         return {

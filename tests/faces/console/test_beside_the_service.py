@@ -11,11 +11,12 @@ from msgspec.structs import replace
 from tests.faces.console.stage import seated
 from tests.faces.desk import LEDGER, Desk
 
-from tidelore.app.console import ServiceThread
+from tidelore.app.console import BarStatus, ServiceThread
 from tidelore.app.serving import ServeRequest, serve
 from tidelore.app.wiring import App
+from tidelore.console.screen import TopBar
 from tidelore.core.config_file import load_config
-from tidelore.core.errors import NotFound
+from tidelore.core.errors import NotFound, TideloreError
 from tidelore.service.control import Control
 from tidelore.store.work.service_records import JobRow, list_jobs
 
@@ -171,6 +172,27 @@ def test_a_confirmed_run_now_syncs_a_source_or_repeats_a_failed_run(desk: Desk) 
         assert service.error is None
 
     asyncio.run(sit())
+
+
+def test_a_console_whose_service_creates_the_database_does_not_call_it_missing(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = app_of(desk, "created.db")
+    told: list[str] = []
+    tell = TopBar.tell
+
+    def noted(bar: TopBar, standing: BarStatus | None, error: TideloreError | None) -> None:
+        told.append("" if error is None else error.message)
+        tell(bar, standing, error)
+
+    monkeypatch.setattr(TopBar, "tell", noted)
+
+    async def sit() -> None:
+        async with seated(app, hands=True, service=ServiceThread(app)):
+            await until(lambda: is_served(app))
+
+    asyncio.run(sit())
+    assert set(told) == {""}
 
 
 @pytest.mark.deep

@@ -71,6 +71,41 @@ def test_the_inbox_of_an_empty_copy_does_not_claim_that_nothing_waits(tmp_path: 
     watch(app, look, first="inbox")
 
 
+def test_a_list_without_rows_takes_the_whole_width(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        shown = []
+        for keys in ((), ("right", "right"), ("left", "left")):
+            await seat.press(*keys)
+            shown.append((seat.console.screen.query_one("#behind").display, seat.table("rows").size.width > 110))
+        assert shown == [(False, True), (True, False), (False, True)]
+
+    watch(copy, look, first="inbox")
+
+
+def test_a_post_shows_its_text_once_and_its_facts_below(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.press(*["right"] * 5)
+        line = seat.table("rows").line
+        assert line is not None
+        text = line.record.title
+        assert seat.detail.count(text) == 1
+        assert seat.detail.index(text) < seat.detail.index("Address ")
+
+    watch(copy, look, first="inbox")
+
+
+def test_the_question_before_resolving_shows_the_note_without_markdown(copy: App) -> None:
+    with closing(copy.open_store()) as database, database.transaction() as tx:
+        tx.execute("UPDATE notes SET body = 'Why not round **half to even** with `round`?' WHERE remote_id = 502")
+
+    async def look(seat: Seat) -> None:
+        await seat.press("right", "right", "e")
+        assert "half to even" in seat.text
+        assert "**" not in seat.text
+
+    watch(copy, look, first="inbox", hands=True)
+
+
 def test_a_thread_gets_most_of_a_small_terminal_while_it_is_read(copy: App) -> None:
     async def look(seat: Seat) -> None:
         await seat.press("right", "right")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 from tests.faces.console.copy_room import REPO
 from tests.faces.console.stage import Seat, watch
@@ -162,3 +164,16 @@ def test_only_a_web_address_from_remote_data_is_opened(copy: App, monkeypatch: p
         assert seat.told == ["This item has no web page."]
 
     watch(copy, look)
+
+
+def test_accounts_whose_names_begin_alike_can_be_told_apart(copy: App) -> None:
+    with closing(copy.open_store()) as database, database.transaction() as tx:
+        tx.execute("UPDATE accounts SET handle = 'aoife-brannigan' || id || '.harbour.example'")
+
+    async def look(seat: Seat) -> None:
+        await seat.go("accounts")
+        shown = seat.column("accounts")
+        assert len(set(shown)) == len(shown) > 1
+
+    for size in ((80, 24), (120, 40)):
+        watch(copy, look, size)

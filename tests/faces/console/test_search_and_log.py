@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,43 @@ def test_search_updates_while_typing_and_opens_the_thread(copy: App) -> None:
         assert seat.table("results").row_count == 0
 
     watch(copy, look, (160, 40))
+
+
+def test_a_thread_opened_from_the_results_has_its_markdown_rendered_also_after_resizing(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("search")
+        await seat.press(*"tax office", "enter", "enter")
+        assert "  amount = round(total, 2)" in seat.text
+        assert "```" not in seat.text
+        await seat.pilot.resize_terminal(60, 24)
+        await seat.settle()
+        assert "  amount = round(total, 2)" in seat.text
+        assert "```" not in seat.text
+
+    watch(copy, look, (160, 40))
+
+
+def test_a_log_without_warnings_says_so(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.go("log")
+        await seat.press("w", "slash", *"nowhere")
+        assert "No record matches; Esc clears the filter." in seat.text
+        await seat.press("escape")
+        assert "No record matches" not in seat.text
+        assert "No warnings and errors." not in seat.text
+
+    watch(copy, look)
+    with closing(copy.open_store()) as database, database.transaction() as tx:
+        tx.execute("DELETE FROM sync_runs WHERE status <> 'succeeded' OR error IS NOT NULL OR warnings_count > 0")
+
+    async def look_again(seat: Seat) -> None:
+        await seat.go("log")
+        await seat.press("w")
+        assert "No warnings and errors." in seat.text
+        await seat.press("w")
+        assert "No warnings and errors." not in seat.text
+
+    watch(copy, look_again)
 
 
 @pytest.mark.deep

@@ -55,3 +55,21 @@ def test_a_long_name_is_clipped_at_its_beginning_without_horizontal_scrolling(co
         assert table.max_scroll_x == 0
 
     watch(copy, look, (80, 24))
+
+
+def test_a_narrow_terminal_shortens_the_names_of_screens_and_keeps_the_status(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        assert "3 Overview" in seat.lines[0]
+        assert "service" in seat.lines[1]
+        for columns in (60, 40):
+            await seat.pilot.resize_terminal(columns, 18)
+            await seat.settle()
+            assert "3 Overview" in seat.lines[0]
+            assert "4 Feedback" not in seat.lines[0]
+            assert " 7" in seat.lines[0]
+            assert "service" in seat.lines[1]
+        await seat.pilot.resize_terminal(100, 18)
+        await seat.settle()
+        assert "4 Feedback" in seat.lines[0]
+
+    watch(copy, look, (80, 24))

@@ -20,7 +20,7 @@ from tidelore.sync.mirror import MirrorRequest
 from tidelore.sync.report import RunReport
 
 ITEMS = 25
-LIST_NOTE = re.compile(rf"{PROJECT} (issues|merge_requests): \d+ new or changed, \d+ pages?")
+LIST_NOTE = re.compile(rf"{PROJECT} (issues|merge requests): \d+ new or changed, \d+ pages?")
 REQUEST = MirrorRequest(("issues", "merge_requests"), documents=True, statuses=False)
 
 

@@ -40,7 +40,7 @@ def test_an_unknown_project_is_not_found_and_the_known_ones_are_listed(wanted: s
     assert missing.value.fix == "known projects: " + ", ".join(PATHS)
 
 
-def test_without_any_project_the_fix_says_that_none_are_known() -> None:
+def test_without_any_project_the_fix_is_to_sync_first() -> None:
     with pytest.raises(NotFound) as missing:
         match("anything", [])
-    assert missing.value.fix == "known projects: none yet"
+    assert missing.value.fix == "run `lore sync` first"

@@ -32,4 +32,4 @@ def completions_command(_invocation: Invocation, shell: str) -> Output:
     kind = get_completion_class(shell)
     assert kind is not None
     script = kind(lore, {}, "lore", COMPLETION).source()
-    return Output(CompletionScript(shell, script), script.splitlines())
+    return Output(CompletionScript(shell, script), script.splitlines(), verbatim=True)

@@ -46,7 +46,7 @@ def man_command(_invocation: Invocation, command: tuple[str, ...]) -> Output:
     assert isinstance(root, click.Group)
     if not command:
         page = manual(root)
-        return Output(ManualPage("lore", page), page.splitlines())
+        return Output(ManualPage("lore", page), page.splitlines(), verbatim=True)
     found = dict(_every_command(root, "lore"))
     name = " ".join(["lore", *command])
     if name not in found:
@@ -55,7 +55,7 @@ def man_command(_invocation: Invocation, command: tuple[str, ...]) -> Output:
     lines += [".SH SYNOPSIS", *_synopsis(name, found[name]), ".SH DESCRIPTION", *_description(found[name])]
     lines += [".SH OPTIONS", *_options(found[name].params), ".SH EXAMPLE", *_example(found[name])]
     lines += [".SH SEE ALSO", ".BR lore (1)"]
-    return Output(ManualPage(name.replace(" ", "-"), "\n".join(lines) + "\n"), lines)
+    return Output(ManualPage(name.replace(" ", "-"), "\n".join(lines) + "\n"), lines, verbatim=True)
 
 
 def manual(root: click.Group) -> str:

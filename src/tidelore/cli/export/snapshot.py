@@ -48,7 +48,8 @@ def snapshot_command(
         [
             f"Wrote {one_line(done.path)}: {done.size_bytes:,} bytes{of_project}.",
             ", ".join(counts) or "It is empty.",
-            f"Synced: {instant(done.synced_at) or 'never'}. Read it with: lore --db {one_line(done.path)} search …",
+            f"Synced: {instant(done.synced_at) or 'never'}. Read it with:",
+            f"  lore --db {one_line(done.path)} search …",
         ],
     )
 
@@ -64,4 +65,4 @@ def datasette_command(invocation: Invocation, file: str | None, metadata: str | 
     of this package: `pip install datasette`.
     """
     found = prepare_datasette(invocation.app(), file, metadata)
-    return Output(found, [found.command])
+    return Output(found, [found.command], verbatim=True)

@@ -19,6 +19,7 @@ from tidelore.app.showing import (
     ShownTopicComment,
 )
 from tidelore.cli.output.render import ago, instant
+from tidelore.cli.output.table import fit_lines
 from tidelore.core.clock import format_instant
 from tidelore.core.references import Kind, sign_of
 from tidelore.core.text import block, one_line, shorten
@@ -55,7 +56,7 @@ def _head(name: str, title: str, deleted_at: int | None, columns: int) -> list[s
     """Return the name and the title of an item, and a rule."""
     deleted = click.style(" [DELETED]", fg="red") if deleted_at is not None else ""
     said = f": {one_line(title)}" if title else ""
-    return [click.style(f"{name}{said}", bold=True) + deleted, _RULE[:columns]]
+    return [*fit_lines([click.style(f"{name}{said}", bold=True) + deleted]), _RULE[:columns]]
 
 
 def describe_file(file: ChangedFile) -> str:
@@ -169,10 +170,12 @@ def _caveats(item: ShownItem) -> list[str]:
 
 def _discussion(discussion: ShownDiscussion, columns: int, prose: Prose) -> list[str]:
     first, *replies = discussion.notes
-    lines = [_note_head(first, "", _STEP, resolved=bool(discussion.resolved)), *prose(first.body, columns, _STEP * 2)]
+    lines = fit_lines([_note_head(first, "", _STEP, resolved=bool(discussion.resolved))])
+    lines += prose(first.body, columns, _STEP * 2)
     for reply in replies:
         # A reply has the same position as its thread; show it only if it differs.
-        lines += ["", _note_head(reply, first.place or "", _STEP * 2), *prose(reply.body, columns, _STEP * 3)]
+        lines += ["", *fit_lines([_note_head(reply, first.place or "", _STEP * 2)])]
+        lines += prose(reply.body, columns, _STEP * 3)
     return lines
 
 

@@ -7,6 +7,7 @@ in the browser; addresses that are not http(s) are refused.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -17,10 +18,13 @@ from msgspec import Struct
 from tidelore import __version__
 from tidelore.app.answers import ChosenFields, robot_form
 from tidelore.cli.command import Choices, Invocation, choose_fields
-from tidelore.cli.output.table import on_terminal
+from tidelore.cli.output.table import fit_lines, on_terminal, terminal_columns, wrap_line
 from tidelore.core.clock import SystemClock, describe_age, format_instant
 from tidelore.core.errors import NotFound, TideloreError, UserError
 from tidelore.core.text import block, harmless
+
+_BROWSER_SECONDS = 2.0
+"""How long to wait for the program that looks for a browser; it fails within this time, or has found one."""
 
 
 class Output(Struct):
@@ -31,6 +35,8 @@ class Output(Struct):
     error: TideloreError | None = None
     paged: bool = False
     """Whether a terminal shows the lines in the pager if they do not fit on it."""
+    verbatim: bool = False
+    """Whether the lines are for programs or to be copied, so that a terminal gets them as they are, however long."""
 
 
 def render_output(answer: Output, invocation: Invocation, command: str) -> int:
@@ -46,15 +52,26 @@ def render_output(answer: Output, invocation: Invocation, command: str) -> int:
             meta["untrusted"] = form.untrusted
         _print_json({**document, "data": form.value, "meta": meta})
     else:
-        if not (answer.paged and not choices.plain and _show_in_pager(answer.lines, choices)):
-            for line in answer.lines:
+        lines = answer.lines if answer.verbatim or answer.paged else fit_lines(answer.lines)
+        if not (answer.paged and not choices.plain and _show_in_pager(lines, choices)):
+            for line in lines:
                 click.echo(line, color=_color(choices))
         if choices.left_out is not None:
-            said = f"{plural(choices.left_out, 'text')} of people without write access left out (lockdown)"
-            click.echo(f"note: {said}", err=True)
+            say_note(f"{plural(choices.left_out, 'text')} of people without write access left out (lockdown)")
         if answer.error is not None:
             _print_error(answer.error, choices)
     return 0 if answer.error is None else answer.error.exit_code
+
+
+def say_note(text: str) -> None:
+    """Print a note on stderr."""
+    for line in wrap_line(f"note: {harmless(text)}", _error_columns(), margin=6):
+        click.echo(line, err=True)
+
+
+def _error_columns() -> int:
+    """Return where lines on stderr are broken: at the width of the terminal, and nowhere else."""
+    return terminal_columns(sys.stderr) if on_terminal(sys.stderr) else sys.maxsize
 
 
 def prose_block(choices: Choices) -> Callable[[str, int, str], list[str]]:
@@ -155,10 +172,15 @@ def _print_json(document: dict[str, Any]) -> None:
 
 
 def _print_error(error: TideloreError, choices: Choices) -> None:
+    columns = _error_columns()
     head = click.style("error:", fg="red", bold=True)
-    click.echo(f"{head} {harmless(error.message)}", err=True, color=_color(choices))
+    lines = wrap_line(f"{head} {harmless(error.message)}", columns, margin=7)
     if error.fix:
-        click.echo(f"{click.style('fix:', bold=True)}   {error.fix}", err=True, color=_color(choices))
+        fix = f"{click.style('fix:', bold=True)}   {error.fix}"
+        # A command is copied whole.
+        lines += [fix] if error.fix.startswith(("lore ", "pip ")) else wrap_line(fix, columns, margin=7)
+    for line in lines:
+        click.echo(line, err=True, color=_color(choices))
 
 
 def _color(choices: Choices) -> bool | None:
@@ -173,4 +195,32 @@ def open_page(address: str | None) -> None:
         raise NotFound("no item to open", fix="remove --open, or use a wider filter")
     if not address.startswith(("https://", "http://")):
         raise UserError(f"cannot open {address!r}: not a web address", fix="remove --open", address=address)
-    click.launch(address)
+    if not start_browser(address):
+        raise UserError(
+            "no browser could be started on this machine", fix=f"open this address yourself: {address}", address=address
+        )
+
+
+def start_browser(address: str) -> bool:
+    """Open an address in the browser and return whether that worked, without the messages of what looks for one."""
+    import subprocess
+
+    if sys.platform in ("darwin", "win32"):
+        return click.launch(address) == 0
+    try:
+        started = subprocess.Popen(  # noqa: S603 - http(s) addresses only
+            ["xdg-open", address],  # noqa: S607 - wherever the system has it
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError:
+        import webbrowser
+
+        return webbrowser.open(address)
+    try:
+        return started.wait(_BROWSER_SECONDS) == 0
+    except subprocess.TimeoutExpired:
+        # It became the browser, or waits for it.
+        return True

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from tidelore.core.progress import Progress as Stage
 
 
+_ROOM_FOR_BARS = 100
+"""On a narrower terminal, bars and times would cut the names and counts beside them."""
 NOUNS = {"issues": "issue", "merge_requests": "MR"}
 EXTRAS = {
     "events": "event",
@@ -230,16 +232,13 @@ def progress(invocation: Invocation) -> Iterator[OnProgress]:
         yield lambda _progress: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, ProgressColumn, TaskID, TextColumn, TimeElapsedColumn
 
     # None, not False: then the library checks NO_COLOR itself.
     console = Console(stderr=True, no_color=None if invocation.choices.color else True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(pulse_style="cyan"),
-        TextColumn("{task.fields[note]}"),
-        TimeElapsedColumn(),
-    )
+    columns: list[ProgressColumn] = [TextColumn("{task.description}"), TextColumn("{task.fields[note]}")]
+    if console.width >= _ROOM_FOR_BARS:
+        columns = [columns[0], BarColumn(pulse_style="cyan"), columns[1], TimeElapsedColumn()]
     with Progress(*columns, console=console, transient=True) as bars:
         tasks: dict[tuple[str, str], TaskID] = {}
 
@@ -333,8 +332,8 @@ def _surgical_troubles(report: RefreshedItems) -> dict[str, bool]:
 
 def _items(outcomes: Sequence[ItemOutcome]) -> str:
     issues = sum(outcome.entity_type == "issue" for outcome in outcomes)
-    parts = [plural(issues, "issue")] if issues or not outcomes else []
-    return ", ".join([*parts, *([plural(len(outcomes) - issues, "MR")] if len(outcomes) > issues else [])])
+    parts = [plural(issues, "issue")] if issues else []
+    return ", ".join([*parts, *([plural(len(outcomes) - issues, "MR")] if len(outcomes) > issues else [])]) or "nothing"
 
 
 def _children(report: SyncRun) -> str:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TextIO, TypeVar
 
 import click
 from msgspec import Struct
 
 from tidelore.app.answers import encode_hook
+from tidelore.core.patterns import late_pattern
 from tidelore.core.text import one_line, shorten, shorten_start, width
 
 _WIDEST_PROSE = 120
@@ -34,6 +35,9 @@ _STATE_COLOURS = {
     **dict.fromkeys(("paused", "cancelled", "locked", "stopped", "gone", "partial"), "yellow"),
 }
 
+
+_GAPS = late_pattern(r"(?<=\S) {2,}(?=\S)")
+_WORDS = late_pattern(r"((?:[^\s`]|`[^`]*`|`)+)(\s*)")
 
 T = TypeVar("T")
 
@@ -57,22 +61,22 @@ class Column(Struct, Generic[T], frozen=True):
     """Colour each cell by the state it names."""
 
 
-def on_terminal() -> bool:
-    """Return whether stdout is a terminal."""
+def on_terminal(stream: TextIO | None = None) -> bool:
+    """Return whether stdout, or another stream, is a terminal."""
     try:
-        return sys.stdout.isatty()
+        return (stream or sys.stdout).isatty()
     except (AttributeError, ValueError):
         return False
 
 
-def terminal_columns() -> int:
-    """Return the width of the terminal, or 80 where there is none; COLUMNS overrides it."""
+def terminal_columns(stream: TextIO | None = None) -> int:
+    """Return the width of the terminal that stdout, or another stream, is; 80 if it is none. COLUMNS overrides it."""
     asked = os.environ.get("COLUMNS", "")
     if asked.isascii() and asked.isdecimal() and int(asked):
         return int(asked)
     try:
         # Not `shutil`: it imports all compression modules, which is slow.
-        return os.get_terminal_size(sys.stdout.fileno()).columns or _DEFAULT_COLUMNS
+        return os.get_terminal_size((stream or sys.stdout).fileno()).columns or _DEFAULT_COLUMNS
     except (OSError, ValueError, AttributeError):
         return _DEFAULT_COLUMNS
 
@@ -85,6 +89,38 @@ def page_columns() -> int:
 def line_columns() -> int:
     """Return where a line of a page is cut instead of wrapped; in a pipe nothing is cut."""
     return page_columns() if on_terminal() else sys.maxsize
+
+
+def fit_lines(lines: Sequence[str]) -> list[str]:
+    """Return lines that a terminal need not break: wider ones are broken between words. In a pipe nothing changes."""
+    if not on_terminal():
+        return list(lines)
+    columns = terminal_columns()
+    return [part for line in lines for part in wrap_line(line, columns)]
+
+
+def wrap_line(line: str, columns: int, margin: int | None = None) -> list[str]:
+    """Return a line broken between words; commands in backticks and words that are too long stay whole.
+
+    Further lines begin at `margin`, or else below the last column in the left half of the line, or a step further in.
+    """
+    plain = click.unstyle(line)
+    if width(plain) <= columns:
+        return [line]
+    indent = len(plain) - len(plain.lstrip())
+    if margin is None:
+        gaps = [gap.end() for gap in _GAPS.finditer(plain, indent) if gap.end() <= columns // 2]
+        margin = max([indent + len(_GAP), *gaps])
+    found: list[str] = []
+    current = line[: len(line) - len(line.lstrip())]
+    for word, blank in _WORDS.findall(line.lstrip()):
+        needed = width(click.unstyle(word))
+        # A word that no line has room for begins where it stands.
+        if current.strip() and width(click.unstyle(current)) + needed > columns and margin + needed <= columns:
+            found.append(current.rstrip())
+            current = " " * margin
+        current += word + blank
+    return [*found, current.rstrip()]
 
 
 def table_of(items: Sequence[T], *columns: Column[T], indent: str = "", always_headings: bool = False) -> list[str]:

@@ -5,6 +5,7 @@ Reads the local database only.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -131,7 +132,8 @@ def _by_place(items: Sequence[ChangedItem]) -> dict[str, list[ChangedItem]]:
 
 def _item_lines(item: ChangedItem, columns: int, *, indent: str = "", short: str = "") -> Iterator[str]:
     name = item.reference.removeprefix(short) if short and item.type != "post" else item.reference
-    if item.type == "post" and short:
+    if item.type == "post" and columns < sys.maxsize:
+        # On a terminal its address would leave no room for its text.
         name = f"@{item.author}"
     word = click.style(f"{item.change:<8}", fg=_COLOURS.get(item.change))
     room, margin = max(columns - len(indent) - 9, 20), indent + " " * 9

@@ -16,7 +16,7 @@ from tidelore.cli.command import Invocation, lore_command
 from tidelore.cli.options import freshness_options, json_option, lockdown_option, project_option, refresh_first
 from tidelore.cli.output.conversations import Prose
 from tidelore.cli.output.render import Output, ago, prose_block
-from tidelore.cli.output.table import page_columns
+from tidelore.cli.output.table import fit_lines, page_columns
 from tidelore.core.text import block, one_line
 
 _STEP = "  "
@@ -48,7 +48,7 @@ def context_command(invocation: Invocation, /, **wanted: Any) -> Output:
 def context_lines(found: Context, columns: int, prose: Prose = block) -> Iterator[str]:
     """Yield a context as text; `prose` turns Markdown into lines."""
     item = found.item
-    yield click.style(one_line(f"{item.reference}  {item.title}"), bold=True)
+    yield from fit_lines([click.style(one_line(f"{item.reference}  {item.title}"), bold=True)])
     yield one_line(f"{item.state}, by @{item.author or 'unknown'}, updated {ago(item.updated_at)}")
     if item.description:
         yield ""
@@ -57,7 +57,7 @@ def context_lines(found: Context, columns: int, prose: Prose = block) -> Iterato
         yield from _heading("Decisive notes")
     for note in found.notes:
         place = f" [{note.place}]" if note.place else ""
-        yield one_line(f"{_STEP}@{note.author or 'unknown'} {ago(note.at)}{place} ({note.why}):")
+        yield from fit_lines([_STEP + one_line(f"@{note.author or 'unknown'} {ago(note.at)}{place} ({note.why}):")])
         yield from prose(note.body, columns, _STEP * 2)
     open_threads = [thread for thread in found.threads if thread.state != "unknown"]
     yield from _threads("Unresolved threads", open_threads, columns, prose)

@@ -5,7 +5,7 @@ Reads the local database only; `lore open` starts the browser.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import click
 import msgspec
@@ -19,6 +19,8 @@ from tidelore.cli.options import json_option, only_project, project_option
 from tidelore.cli.output.render import Output, open_page, plural, when
 from tidelore.cli.output.table import Column, on_terminal, table
 from tidelore.core.clock import describe_age, format_instant
+
+_COUNTS = ("parents", "current", "outdated", "never_read", "failing")
 
 
 @lore_command("open", example="lore open 'group/project!12'", answer=OpenedItem)
@@ -47,7 +49,8 @@ def payload_command(invocation: Invocation, /, reference: str, *, project: str |
     that no other command shows are part of it.
     """
     found = find_payloads(invocation.app(), reference, project, below=discussions)
-    return Output(found, [msgspec.json.encode(one.payload).decode() for one in (found.item, *found.below)])
+    lines = [msgspec.json.encode(one.payload).decode() for one in (found.item, *found.below)]
+    return Output(found, lines, verbatim=True)
 
 
 @lore_command("coverage", example="lore coverage -p group/project", answer=Coverage)
@@ -75,14 +78,15 @@ def _list_name(name: str) -> str:
     return name.partition(".")[2].replace("_", " ") if on_terminal() else name
 
 
-def _child_names(one: CoveredChildren) -> tuple[str, str]:
-    """Return of what and which details, in words on a terminal."""
-    if not on_terminal():
-        return one.of, one.kind
-    return one.of.replace("_", " "), CHILD_NAMES.get(one.kind, one.kind.replace("_", " "))
+def _child_name(one: CoveredChildren) -> str:
+    """Return of what and which details, in words."""
+    return f"{one.of.replace('_', ' ')} {CHILD_NAMES.get(one.kind, one.kind.replace('_', ' '))}"
 
 
 def _lines(found: Coverage) -> Iterator[str]:
+    if not found.lists and on_terminal():
+        yield "Nothing synced yet. Run `lore sync`."
+        return
     yield from table(
         [Column("PROJECT", path=True, shrinks=True), "LIST", Column("STORED", right=True), "COMPLETE", "READ"],
         [
@@ -92,21 +96,43 @@ def _lines(found: Coverage) -> Iterator[str]:
         always_headings=True,
     )
     yield ""
-    counts = ("parents", "current", "outdated", "never_read", "failing")
-    yield from table(
-        [
-            Column("PROJECT", path=True, shrinks=True),
-            "OF",
-            "KIND",
-            *(Column(name.replace("_", " ").upper(), right=True) for name in counts),
-            "UNAVAILABLE",
-        ],
-        [
-            [one.project, *_child_names(one), *(f"{getattr(one, name):,}" for name in counts), one.unavailable or "-"]
-            for one in found.children
-        ],
-        always_headings=True,
-    )
-    yield ""
-    pace = "" if found.seconds is None else f", about {describe_age(found.seconds)}"
-    yield f"To read the rest: about {plural(found.requests, 'request')}{pace}"
+    if on_terminal():
+        yield from _project_lines(found.children)
+    else:
+        heads = ["PROJECT", "OF", "KIND", *(name.replace("_", " ").upper() for name in _COUNTS), "UNAVAILABLE"]
+        rows = [[one.project, one.of, one.kind, *_counts(one), one.unavailable or "-"] for one in found.children]
+        yield from table(heads, rows, always_headings=True)
+        yield ""
+    if found.requests:
+        pace = "" if found.seconds is None else f", about {describe_age(found.seconds)}"
+        yield f"To read the rest: about {plural(found.requests, 'request')}{pace}"
+    else:
+        unavailable = any(one.unavailable for one in found.children)
+        yield "The rest is unavailable." if unavailable else "Nothing is left to read."
+
+
+def _project_lines(children: Sequence[CoveredChildren]) -> Iterator[str]:
+    """Yield what belongs to the items of each project; a table of all projects would be too wide for a terminal."""
+    projects: dict[str, list[CoveredChildren]] = {}
+    for one in children:
+        projects.setdefault(one.project, []).append(one)
+    for project, found in projects.items():
+        yield click.style(project, bold=True)
+        yield from table(
+            [
+                "CHILDREN",
+                *(
+                    Column(name.replace("_", " ").upper(), right=True, optional=name in ("parents", "outdated"))
+                    for name in _COUNTS
+                ),
+            ],
+            [[_child_name(one), *_counts(one)] for one in found],
+            indent="  ",
+            always_headings=True,
+        )
+        yield from (f"  {_child_name(one)}: unavailable ({one.unavailable})" for one in found if one.unavailable)
+        yield ""
+
+
+def _counts(one: CoveredChildren) -> list[str]:
+    return [f"{getattr(one, name):,}" for name in _COUNTS]

@@ -195,7 +195,11 @@ def find_cursor(database: Database, surface: str, scope: str) -> CursorRow:
     cursors = [cursor for cursor in everything if cursor.surface == surface]
     if not cursors:
         known = "; ".join(f"{cursor.surface} {cursor.place}" for cursor in everything[:_MOST_NAMED])
-        raise NotFound(f"no reading position for {surface}", fix=f"known: {known or 'none yet'}", surface=surface)
+        raise NotFound(
+            f"no reading position for {surface}",
+            fix=f"known: {known}" if known else "run `lore sync` first",
+            surface=surface,
+        )
     return match_one(scope, cursors, lambda row: (row.place, row.scope), f"{surface} cursor")
 
 

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from tidelore.cli.output.render import plural
-from tidelore.cli.output.table import Column, fields, table
+from tidelore.cli.output.table import Column, fields, table, wrap_line
 from tidelore.core.text import shorten, shorten_start, width
 
 COLUMNS: list[Column[Any]] = [
@@ -126,3 +126,35 @@ def test_a_cut_text_keeps_combining_marks_and_joined_emoji_together() -> None:
 )
 def test_counts_are_shown_with_the_plural_of_their_noun(count: int, noun: str, told: str) -> None:
     assert plural(count, noun) == told
+
+
+@pytest.mark.parametrize(
+    ("line", "wrapped"),
+    [
+        ("fits in forty columns", ["fits in forty columns"]),
+        (
+            "ok  github: signed in as mira, scopes repo, 4,991 requests left",
+            ["ok  github: signed in as mira, scopes", "    repo, 4,991 requests left"],
+        ),
+        (
+            "+ children      41 discussions, 83 notes, 17 events  (0.2 s)",
+            ["+ children      41 discussions, 83", "                notes, 17 events  (0.2", "                s)"],
+        ),
+        (
+            "  merge requests: unavailable; `lore sync-status --runs 2` shows more",
+            ["  merge requests: unavailable;", "    `lore sync-status --runs 2` shows", "    more"],
+        ),
+        (
+            "  see https://gitlab.example/group/project/-/merge_requests/12 there",
+            ["  see https://gitlab.example/group/project/-/merge_requests/12", "    there"],
+        ),
+        ("港湾の船が今日も来た、 明日も来るだろう。", ["港湾の船が今日も来た、", "  明日も来るだろう。"]),
+    ],
+)
+def test_a_long_line_is_broken_between_words_below_its_last_column(line: str, wrapped: list[str]) -> None:
+    assert wrap_line(line, 40) == wrapped
+
+
+def test_colours_take_no_room_when_a_line_is_broken() -> None:
+    line = " ".join(click.style(word, fg="red") for word in ["wharf"] * 12)
+    assert [click.unstyle(part) for part in wrap_line(line, 23, margin=0)] == ["wharf wharf wharf wharf"] * 3
