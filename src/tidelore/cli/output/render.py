@@ -7,6 +7,7 @@ in the browser; addresses that are not http(s) are refused.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -154,9 +155,18 @@ def _print_json(document: dict[str, Any]) -> None:
     click.echo(msgspec.json.encode(document))
 
 
+_MESSAGE = re.compile(r'"message"\s*:\s*"([^"\\]+)"')
+"""What a server says about a refusal, in the JSON of its answer."""
+
+
 def _print_error(error: TideloreError, choices: Choices) -> None:
     head = click.style("error:", fg="red", bold=True)
     click.echo(f"{head} {harmless(error.message)}", err=True, color=_color(choices))
+    said = error.details.get("said")
+    if isinstance(said, str):
+        named = _MESSAGE.search(said)
+        words = harmless(named[1] if named else said)
+        click.echo(f"{click.style('said:', bold=True)}  {words}", err=True, color=_color(choices))
     if error.fix:
         click.echo(f"{click.style('fix:', bold=True)}   {error.fix}", err=True, color=_color(choices))
 
