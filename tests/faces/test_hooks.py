@@ -96,12 +96,14 @@ def test_check_tells_missing_failing_and_working_webhooks_apart(hooked: Desk) ->
             hooked.world.github.comment(REPO, 1, "Delivered")
         sender.flush()
         checked = hooked.robot("hooks", "check", "--url", url).data
+        table = hooked.run("hooks", "check", "--url", url).out
     finally:
         process.terminate()
         process.communicate(timeout=30)
     compare("hooks check", checked)
     assert [item["state"] for item in checked["items"]] == ["ok", "ok"]
     assert all(item["stored"] == item["accepted"] >= 1 for item in checked["items"])
+    assert all(item["last_received_at"] in table for item in checked["items"]), "a time that people can read"
 
 
 def _listens(desk: Desk, sender: HookSender) -> bool:

@@ -95,7 +95,7 @@ def test_rejected_credentials_end_the_run_with_one_error(desk: Desk, monkeypatch
     done = desk.run("ingest", "--type", "issues")
     assert done.code == 4
     assert done.err.count("error:") == 1
-    assert done.err.count("401") == 1
+    assert done.err.count("status 401") == 1
     done = desk.robot("ingest", "--type", "issues")
     assert done.code == 4
     assert done.error["code"] == "CREDENTIALS_REJECTED"

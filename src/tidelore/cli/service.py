@@ -20,7 +20,11 @@ from tidelore.app.wiring import SettingsFile
 from tidelore.app.workers.summary import CONCURRENCY, WorkerSummary
 from tidelore.cli.command import Invocation, lore_command, lore_group
 from tidelore.cli.options import duration_option
+<<<<<<< HEAD
 from tidelore.cli.output.render import Output, plural, say_note, start_browser
+=======
+from tidelore.cli.output.render import Output, plural, when
+>>>>>>> h/forges
 from tidelore.cli.output.table import Column, table_of
 from tidelore.core.errors import UserError
 from tidelore.core.extras import require
@@ -289,7 +293,7 @@ def hooks_check_command(invocation: Invocation, url: str | None, source: str | N
         Column("STATE", lambda one: one.state),
         Column("ARRIVED", lambda one: f"{one.stored} of {one.sent}"),
         Column("LAST", lambda one: "-" if one.last_status is None else str(one.last_status)),
-        Column("LAST ARRIVED", lambda one: "never" if one.last_received_at is None else str(one.last_received_at)),
+        Column("LAST ARRIVED", lambda one: "never" if one.last_received_at is None else when(one.last_received_at)),
         Column("DETAIL", lambda one: one.error or ", ".join(one.missing) or "-"),
     )
     return Output(done, lines, done.failure)

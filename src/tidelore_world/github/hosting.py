@@ -150,7 +150,11 @@ class Hosting:
 
     def delete_issue(self, full_name: str, number: int) -> None:
         """Delete a thread with everything in it; its address answers 410 from then on."""
-        self.repository(full_name).remove_thread(number)
+        repo = self.repository(full_name)
+        is_issue = repo.thread(number).pull is None
+        repo.remove_thread(number)
+        if is_issue:
+            repo.report("issues", "deleted", number)
 
     def push(
         self,

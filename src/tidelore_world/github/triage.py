@@ -211,6 +211,7 @@ class Triage(Hosting):
         source.remove_thread(number)
         source.deleted_numbers.discard(number)
         source.transferred[number] = (target.id, new_number)
+        source.report("issues", "transferred", number)
         for row in comments:
             target.comments.put(replace(row, id=self.hub.new_id("comment"), number=new_number))
         target.count(new_number, None)

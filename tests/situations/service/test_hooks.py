@@ -133,6 +133,19 @@ def test_a_deleted_comment_that_moves_no_update_time_is_gone_after_its_hook(rece
     receiving.until(stored, 1)
 
 
+def test_a_deleted_issue_is_gone_after_its_hook(receiving: Receiving) -> None:
+    post = receiving.post
+    HookSender(post.world).github(receiving.url("github"), SECRET)
+    with post.world.lock:
+        issue = post.world.github.create_issue(REPOS[0], "Soon gone")
+    told = f"SELECT deleted_at IS NOT NULL FROM issues WHERE web_url LIKE '%{REPOS[0]}/issues/{issue.number}'"
+    receiving.until(told, 0)
+    wait_until(receiving.is_quiet, receiving.process)
+    with post.world.lock:
+        post.world.github.delete_issue(REPOS[0], issue.number)
+    receiving.until(told, 1)
+
+
 def test_doubled_late_and_disordered_deliveries_are_read_once_and_do_no_harm(receiving: Receiving) -> None:
     post = receiving.post
     item = post.world.gitlab.issue(LAB, 2)

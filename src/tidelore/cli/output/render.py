@@ -7,7 +7,11 @@ in the browser; addresses that are not http(s) are refused.
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 import sys
+=======
+import re
+>>>>>>> h/forges
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -171,10 +175,23 @@ def _print_json(document: dict[str, Any]) -> None:
     click.echo(msgspec.json.encode(document))
 
 
+_MESSAGE = re.compile(r'"message"\s*:\s*"([^"\\]+)"')
+"""What a server says about a refusal, in the JSON of its answer."""
+
+
 def _print_error(error: TideloreError, choices: Choices) -> None:
     columns = _error_columns()
     head = click.style("error:", fg="red", bold=True)
+<<<<<<< HEAD
     lines = wrap_line(f"{head} {harmless(error.message)}", columns, margin=7)
+=======
+    click.echo(f"{head} {harmless(error.message)}", err=True, color=_color(choices))
+    said = error.details.get("said")
+    if isinstance(said, str):
+        named = _MESSAGE.search(said)
+        words = harmless(named[1] if named else said)
+        click.echo(f"{click.style('said:', bold=True)}  {words}", err=True, color=_color(choices))
+>>>>>>> h/forges
     if error.fix:
         fix = f"{click.style('fix:', bold=True)}   {error.fix}"
         # A command is copied whole.

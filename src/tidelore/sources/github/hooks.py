@@ -70,8 +70,8 @@ class GitHubHooks:
         if event in _OTHER_EVENTS or thread is None:
             return HookHint(found.repository.id)
         is_pull = event in _PULL_EVENTS or thread.pull_request is not None
-        # A resolved thread and a deleted comment move no time of the pull request.
-        silent = event == "pull_request_review_thread" or (found.action == "deleted" and event != "issues")
+        # A resolved thread and a deleted comment move no time, and no list shows a deleted issue.
+        silent = event == "pull_request_review_thread" or found.action == "deleted"
         kind = "merge_requests" if is_pull else "issues"
         return HookHint(found.repository.id, kind, thread.number, silent)  # type: ignore[arg-type]
 
