@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import jsonschema  # type: ignore[import-untyped]
+import jsonschema
 import pytest
 from tests.architecture.command_reference import every_page_command
 from tests.faces.desk import CONSOLE, LEDGER, Desk

@@ -20,11 +20,7 @@ from tidelore.app.wiring import SettingsFile
 from tidelore.app.workers.summary import CONCURRENCY, WorkerSummary
 from tidelore.cli.command import Invocation, lore_command, lore_group
 from tidelore.cli.options import duration_option
-<<<<<<< HEAD
-from tidelore.cli.output.render import Output, plural, say_note, start_browser
-=======
-from tidelore.cli.output.render import Output, plural, when
->>>>>>> h/forges
+from tidelore.cli.output.render import Output, plural, say_note, start_browser, when
 from tidelore.cli.output.table import Column, table_of
 from tidelore.core.errors import UserError
 from tidelore.core.extras import require

@@ -7,11 +7,7 @@ in the browser; addresses that are not http(s) are refused.
 
 from __future__ import annotations
 
-<<<<<<< HEAD
 import sys
-=======
-import re
->>>>>>> h/forges
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -175,29 +171,27 @@ def _print_json(document: dict[str, Any]) -> None:
     click.echo(msgspec.json.encode(document))
 
 
-_MESSAGE = re.compile(r'"message"\s*:\s*"([^"\\]+)"')
-"""What a server says about a refusal, in the JSON of its answer."""
-
-
 def _print_error(error: TideloreError, choices: Choices) -> None:
     columns = _error_columns()
     head = click.style("error:", fg="red", bold=True)
-<<<<<<< HEAD
     lines = wrap_line(f"{head} {harmless(error.message)}", columns, margin=7)
-=======
-    click.echo(f"{head} {harmless(error.message)}", err=True, color=_color(choices))
     said = error.details.get("said")
     if isinstance(said, str):
-        named = _MESSAGE.search(said)
-        words = harmless(named[1] if named else said)
-        click.echo(f"{click.style('said:', bold=True)}  {words}", err=True, color=_color(choices))
->>>>>>> h/forges
+        lines += wrap_line(f"{click.style('said:', bold=True)}  {harmless(_message_in(said))}", columns, margin=7)
     if error.fix:
         fix = f"{click.style('fix:', bold=True)}   {error.fix}"
         # A command is copied whole.
         lines += [fix] if error.fix.startswith(("lore ", "pip ")) else wrap_line(fix, columns, margin=7)
     for line in lines:
         click.echo(line, err=True, color=_color(choices))
+
+
+def _message_in(said: str) -> str:
+    """Return the message in what a server said about a refusal, which is usually JSON and may be cut."""
+    import re
+
+    named = re.search(r'"message"\s*:\s*"([^"\\]+)"', said)
+    return named[1] if named else said
 
 
 def _color(choices: Choices) -> bool | None:
