@@ -45,7 +45,7 @@ _MARKDOWN = (
     (("# ",), r"(?:(?<=\s)|^)#{1,6} (?=\S)"),
     (("> ",), r"(?:(?<=[.:!?]\s)|^)> (?=\S)"),
     (("[ ]", "[x]", "[X]"), r"(?:(?<=\s)|^)[-*] (?P<box>\[[ xX]\])(?=\s)"),
-    (("---",), r"\|(?: *:?-{3,}:? *\|)+ ?"),
+    (("|",), r"\|(?: *:?-{3,}:? *\|)+ ?"),
 )
 """Marks that say nothing in a passage of a few lines: texts of which a match has one, and the pattern; what has a name
 in it is kept of a match."""
