@@ -13,6 +13,9 @@ from types import ModuleType
 
 from tidelore import __version__
 
+_OBJECTS = 10_000
+"""How many more objects than now may exist before garbage is looked for: of these, a fresh command makes fewer."""
+
 
 class _Postponed(ModuleType):
     """A module that is imported when something of it is used, except what is given here."""
@@ -91,6 +94,8 @@ def run() -> None:
     from tidelore.cli.main import main
 
     gc.freeze()
+    # Most commands end before so many objects that need a collection were made.
+    gc.set_threshold(_OBJECTS)
     gc.enable()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Replace characters that the terminal's encoding does not have.

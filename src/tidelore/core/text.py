@@ -38,16 +38,17 @@ _OWN_MARK = late_pattern(r"\s*<!-- lore-action:[0-9a-f]{64} -->")
 _ONE_CELL_EACH = late_pattern("[ -~\xa1-\xac\xae-\u02ff\u2013\u2014\u2018-\u2022\u2026]*")
 """Latin letters and usual punctuation, such as the ellipsis of a cut line."""
 _NARROWEST = 20
-_MARKDOWN = late_pattern(
-    r"`(?P<code>[^`\n]+)`"
-    r"|\*\*(?P<bold>[^\s*](?:[^*\n]*[^\s*])?)\*\*"
-    r"|!?\[(?P<words>[^\]\[\n]+)\]\((?:https?://|/)[^\s()]*\)"
-    r"|(?:(?<=\s)|^)#{1,6} (?=\S)"
-    r"|(?:(?<=[.:!?]\s)|^)> (?=\S)"
-    r"|(?:(?<=\s)|^)[-*] (?P<box>\[[ xX]\])(?=\s)"
-    r"|\|(?: *:?-{3,}:? *\|)+ ?"
+_MARKDOWN = (
+    (("`",), r"`(?P<code>[^`\n]+)`"),
+    (("**",), r"\*\*(?P<bold>[^\s*](?:[^*\n]*[^\s*])?)\*\*"),
+    (("](",), r"!?\[(?P<words>[^\]\[\n]+)\]\((?:https?://|/)[^\s()]*\)"),
+    (("# ",), r"(?:(?<=\s)|^)#{1,6} (?=\S)"),
+    (("> ",), r"(?:(?<=[.:!?]\s)|^)> (?=\S)"),
+    (("[ ]", "[x]", "[X]"), r"(?:(?<=\s)|^)[-*] (?P<box>\[[ xX]\])(?=\s)"),
+    (("|",), r"\|(?: *:?-{3,}:? *\|)+ ?"),
 )
-"""Marks that say nothing in a passage of a few lines; names in it are what is kept of a match."""
+"""Marks that say nothing in a passage of a few lines: texts of which a match has one, and the pattern; what has a name
+in it is kept of a match."""
 
 
 def harmless(text: str) -> str:
@@ -92,12 +93,13 @@ def one_line(text: str) -> str:
 
 def without_markdown(text: str, spans: Sequence[tuple[int, int]] = ()) -> tuple[str, list[tuple[int, int]]]:
     """Return a passage without the marks of its Markdown, and its spans moved with it."""
-    if not _may_be_markdown(text):
+    # Only the patterns of marks that are there: compiling all of them takes longer than showing a page of results.
+    patterns = [pattern for marks, pattern in _MARKDOWN if any(mark in text for mark in marks)]
+    if not patterns:
         return text, list(spans)
     kept, gaps, end = [], [], 0
-    for found in _MARKDOWN.finditer(text):
-        inner = next((name for name in ("code", "bold", "words", "box") if found[name] is not None), None)
-        start, stop = found.span(inner) if inner else (found.end(), found.end())
+    for found in re.finditer("|".join(patterns), text):
+        start, stop = found.span(found.lastgroup) if found.lastgroup else (found.end(), found.end())
         kept += [text[end : found.start()], text[start:stop]]
         gaps += [(found.start(), start), (stop, found.end())]
         end = found.end()
@@ -109,13 +111,6 @@ def without_markdown(text: str, spans: Sequence[tuple[int, int]] = ()) -> tuple[
 
     shifted = [(moved(start), moved(stop)) for start, stop in spans]
     return "".join([*kept, text[end:]]), [(start, stop) for start, stop in shifted if start < stop]
-
-
-def _may_be_markdown(text: str) -> bool:
-    """Return whether the pattern can match; compiling it takes longer than showing a page of results."""
-    return any(mark in text for mark in ("`", "**", "](", "# ", "> ", "[ ]", "[x]", "[X]")) or (
-        "|" in text and "---" in text
-    )
 
 
 _EVENTS = {

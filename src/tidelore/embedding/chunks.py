@@ -9,29 +9,33 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 
 _WIDE = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 # The length of a word is bounded so that the number of words bounds the number of tokens: a blob or a URL counts as
 # several words, and so does text in a script without spaces.
-_WORD = re.compile(rf"[{_WIDE}]{{1,2}}|[^\s{_WIDE}]{{1,32}}")
+# With the space before it, so that words are contiguous: their lengths tell where each is.
+_WORD = re.compile(rf"\s*(?:[{_WIDE}]{{1,2}}|[^\s{_WIDE}]{{1,32}})")
 # Equivalent for text without such a script, and twice as fast.
-_PLAIN_WORD = re.compile(r"\S{1,32}")
+_PLAIN_WORD = re.compile(r"\s*\S{1,32}")
 BETWEEN_PARTS = "\n\n"
 
 
 class _Measured:
-    """The parts of a document with the position of every word, in flat lists because a document has many words."""
+    """The parts of a document with every word and its end, in flat lists because a document has many words."""
 
     def __init__(self, parts: Sequence[str]) -> None:
-        self.words: list[tuple[int, int]] = []
+        self.words: list[str] = []
+        self._ends: list[int] = []
         self.borders: list[int] = []
         self._parts: list[int] = []
         self._texts = parts
         for place, part in enumerate(parts):
             before = len(self.words)
-            word = _PLAIN_WORD if part.isascii() else _WORD
-            self.words += map(re.Match.span, word.finditer(part))
-            if len(self.words) > before:
+            found = _words(part)
+            self.words += found
+            self._ends += accumulate(map(len, found))
+            if found:
                 self.borders.append(before)
                 self._parts.append(place)
 
@@ -41,9 +45,18 @@ class _Measured:
         texts = []
         for at in range(first, last + 1):
             until = end if at == last else self.borders[at + 1]
-            begin, stop = self.words[max(start, self.borders[at])][0], self.words[until - 1][1]
-            texts.append(self._texts[self._parts[at]][begin:stop])
+            one = max(start, self.borders[at])
+            begin = self._ends[one] - len(self.words[one].lstrip())
+            texts.append(self._texts[self._parts[at]][begin : self._ends[until - 1]])
         return BETWEEN_PARTS.join(texts)
+
+
+def _words(part: str) -> list[str]:
+    """Return the words of a part, each with the space before it."""
+    pattern = _PLAIN_WORD if part.isascii() else _WORD
+    # Without the space at the end, which the pattern would look through again from each of its places.
+    found: list[str] = pattern.findall(part.rstrip())
+    return found
 
 
 def chunk(parts: Sequence[str], *, words: int, overlap: int) -> list[str]:

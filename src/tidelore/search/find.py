@@ -187,7 +187,8 @@ def _read(database: Database, query: Query, page: list[ThreadGroup]) -> list[Thr
     if any(is_unspaced(term.text) for term in query.terms):
         marked = _mark_runs(database, query.terms, ids, marked)
     # Documents found by identifier or meaning have no highlighted words: their passage is near the beginning.
-    marked |= read_openings(database, [row_id for row_id in ids if row_id not in marked], _LOOKED_THROUGH)
+    without = [row_id for row_id in ids if row_id not in marked]
+    marked |= read_openings(database, without, _LOOKED_THROUGH) if without else {}
     passages = {row_id: best_passage(text) for row_id, text in marked.items() if row_id in rows}
     results = []
     for group in (group for group in page if group.best.id in rows):
