@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from tidelore.store.database.port import Database
 
-NEVER_DELETED = {"projects", "embedding_models", "payload_dictionaries"}
+NEVER_DELETED = {"projects", "labels", "embedding_models", "payload_dictionaries"}
 """Tables whose rows stay, or of which there are so few that all that refers to one goes with it."""
 _REFERENCES = {
     "sqlite": (

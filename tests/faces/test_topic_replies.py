@@ -106,7 +106,7 @@ def test_a_form_on_the_page_of_a_discussion_posts_one_reply_and_the_page_shows_i
     form = fields(client.get(address).text, f"discussioncomment-{desk.remark}")
     for _ in range(2):
         sent = client.post(f"{address}/reply", data=form | {"action": "reply", "body": "From the page."})
-        assert (sent.status_code, "From the page." in sent.text, "Done." in sent.text) == (200, True, True)
+        assert (sent.status_code, "From the page." in sent.text, "Posted." in sent.text) == (200, True, True)
     form = fields(client.get(address).text)
     client.post(f"{address}/reply", data=form | {"action": "reply", "body": "Below."})
     assert desk.in_topic() == [(None, "Twice."), (desk.remark, "From the page."), (None, "Below.")]

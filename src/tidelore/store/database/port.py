@@ -100,8 +100,9 @@ class Lists(Protocol):
         ...
 
     def object_of(self, key: str, value: str) -> str:
-        """Return the SQL that makes one JSON object of two columns of all rows.
+        """Return the SQL that makes one JSON object of two columns of numbers of all rows.
 
+        Not for texts: SQLite ends a text of JSON at its first NUL.
         Each row that a statement returns gives up the interpreter's lock, and then waits for a busy thread.
         """
         ...

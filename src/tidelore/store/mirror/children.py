@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -533,12 +532,11 @@ def _write_threads(
 
 def thread_ids(tx: Transaction, project_id: int, remote_ids: Iterable[str]) -> dict[str, int]:
     """Return the row id of each discussion of a project that is stored."""
-    ((found,),) = tx.execute(
-        f"SELECT {tx.object_of('remote_id', 'id')} FROM discussions"
-        f" WHERE project_id = :project_id AND remote_id {tx.among('keys')}",
+    rows = tx.execute(
+        f"SELECT remote_id, id FROM discussions WHERE project_id = :project_id AND remote_id {tx.among('keys')}",
         {"project_id": project_id, "keys": tx.texts(remote_ids)},
     )
-    return msgspec.json.decode(found, type=dict[str, int])
+    return dict(rows)
 
 
 def _merge_notes(record: DiscussionRecord, before: Mapping[int, Mapping[str, Any]]) -> DiscussionRecord:

@@ -87,10 +87,8 @@ def _unlink(tx: Transaction, table: str, column: str, parents: Mapping[int, Sequ
 
 
 def _label_ids(tx: Transaction, project_id: int) -> dict[str, int]:
-    ((found,),) = tx.execute(
-        f"SELECT {tx.object_of('name', 'id')} FROM labels WHERE project_id = :project_id", {"project_id": project_id}
-    )
-    return msgspec.json.decode(found, type=dict[str, int])
+    rows = tx.execute("SELECT name, id FROM labels WHERE project_id = :project_id", {"project_id": project_id})
+    return dict(rows)
 
 
 class LinkCounts(Struct):
