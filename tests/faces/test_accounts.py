@@ -268,6 +268,11 @@ def test_an_account_that_failed_makes_a_partial_success(followed: Desk) -> None:
     assert fault.fired == 1
     assert (found.code, found.error["code"]) == (7, "PARTIAL_SUCCESS")
     assert found.document["data"]["failed"] == 1
+    assert followed.query("SELECT status FROM sync_runs ORDER BY id DESC LIMIT 1") == [("partial",)]
+    followed.world.faults.add("status", "/xrpc/app.bsky.feed.getAuthorFeed", status=503, times=50)
+    found = followed.robot("poll", "bluesky", "--all")
+    assert found.error["code"] == "REMOTE_UNAVAILABLE"
+    assert followed.query("SELECT status FROM sync_runs ORDER BY id DESC LIMIT 1") == [("failed",)]
 
 
 def test_polling_without_accounts_succeeds(sea: Desk) -> None:

@@ -56,6 +56,7 @@ from tidelore.sync.report import (
     RequestCount,
     account_line,
     also_to_ledger,
+    poll_verdict,
     run_verdict,
 )
 from tidelore.sync.verification import scrub_budget
@@ -165,9 +166,9 @@ async def poll(
             report.documents = await make_documents(session, on_progress)
         report.requests = session.counters.requests = count.total
         session.warnings = report.failed + report.unavailable + len(report.unresolved) + len(report.outages)
-        if report.accounts and report.failed == report.accounts:
-            session.error = next(account.error.message for account in report.told if account.error is not None)
-        if not request.walk:
+        if request.walk:
+            note_ending(session, poll_verdict(report))
+        else:
             session.warnings = sum(account.is_troubled for account in report.verified)
             report.scrubbed = [account.scope for account in report.verified]
             note_ending(session, run_verdict(report.scrubbed))
