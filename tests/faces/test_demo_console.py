@@ -98,7 +98,7 @@ def test_the_console_demo_without_a_terminal_is_refused_with_an_alternative(desk
     done = desk.run("demo", *argv)
     assert done.code == 2
     assert "needs a terminal" in done.out + done.err
-    assert "--for SECONDS" in done.out + done.err
+    assert "--for DURATION" in done.out + done.err
 
 
 def test_a_demo_duration_without_the_console_is_refused(desk: Desk) -> None:

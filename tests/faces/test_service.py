@@ -108,12 +108,20 @@ def test_a_single_round_with_a_failed_job_exits_with_7_and_names_it(served: Desk
     assert served.query("SELECT COUNT(*) FROM issues") == [(5,)]
 
 
-def test_a_service_with_a_duration_ends_with_exit_code_0(served: Desk) -> None:
+@pytest.mark.parametrize("duration", ["1", "1s"])
+def test_a_service_with_a_duration_ends_with_exit_code_0(served: Desk, duration: str) -> None:
     began = time.monotonic()
-    done = served.run("service", "--for", "1", "--quiet")
+    done = served.run("service", "--for", duration, "--quiet")
     assert done.code == 0
     assert time.monotonic() - began < 10
     assert done.err == ""
+
+
+@pytest.mark.parametrize("duration", ["0", "8x", "nan", "inf"])
+def test_a_duration_that_is_none_is_refused(served: Desk, duration: str) -> None:
+    refused = served.run("service", "--for", duration)
+    assert refused.code == 2
+    assert f"invalid value for --for: '{duration}'" in refused.err
 
 
 def test_a_service_with_nothing_to_sync_is_refused_with_a_fix(desk: Desk) -> None:

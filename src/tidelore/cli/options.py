@@ -15,7 +15,7 @@ from tidelore.cli.command import Invocation, set_choice
 from tidelore.cli.output.render import say_note
 from tidelore.core.clock import SystemClock
 from tidelore.core.errors import UserError
-from tidelore.core.references import parse_since
+from tidelore.core.references import parse_duration, parse_since
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -68,10 +68,23 @@ def duration_option(end: str) -> Callable[[Any], Any]:
     return click.option(
         "--for",
         "seconds",
-        metavar="SECONDS",
-        type=click.FloatRange(min=0.1),
-        help=f"Stop after this time; default: run until {end}.",
+        metavar="DURATION",
+        callback=read_seconds,
+        help=f"Stop after this time, such as 90s, 5m or 2h; default: run until {end}.",
     )
+
+
+def read_seconds(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
+    """Return the value of --for in seconds; a number without a unit is in seconds already."""
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = parse_duration(text, "--for")
+    if not 0.1 <= seconds < float("inf"):
+        raise UserError(f"invalid value for --for: {text!r}", fix="use at least 0.1 seconds", value=text)
+    return seconds
 
 
 def freshness_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -89,7 +102,6 @@ def refresh_first(
     if max_age is None:
         return
     from tidelore.app.reading.refreshing import be_fresh
-    from tidelore.core.references import parse_duration
 
     if reference is None:
         raise UserError("--max-age needs REF", fix="name an item, or run `lore sync` first")

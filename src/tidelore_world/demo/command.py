@@ -16,6 +16,7 @@ from msgspec import convert
 from msgspec.structs import asdict
 
 from tidelore.cli.command import Invocation, lore_command
+from tidelore.cli.options import read_seconds
 from tidelore.cli.output.render import Output, plural
 from tidelore.core.errors import UserError
 from tidelore.core.signals import ended_in_order
@@ -50,8 +51,8 @@ SILENT = ("throttled_note", "delete_note", "push")
 @click.option(
     "--for",
     "seconds",
-    metavar="SECONDS",
-    type=click.FloatRange(min=0.1),
+    metavar="DURATION",
+    callback=read_seconds,
     help="With --console: run this long without a screen, then compare.",
 )
 def command(invocation: Invocation, /, seed: int, scale: float, seconds: float | None, **face: Any) -> Output:

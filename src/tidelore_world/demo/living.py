@@ -179,7 +179,7 @@ def run_live(invocation: Invocation, seed: int, scale: float, seconds: float | N
     if seconds is None and (invocation.choices.robot or not is_terminal()):
         raise UserError(
             "`lore demo --console` needs a terminal",
-            fix="use `--for SECONDS` to run it without a terminal",
+            fix="use `--for DURATION` to run it without a terminal",
         )
     if seconds is None:
         require("console", "`lore demo --console`")
