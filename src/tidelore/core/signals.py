@@ -15,14 +15,19 @@ from types import FrameType
 from tidelore.core.errors import Cancelled
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
+AGAIN_SECONDS = 0.05
+"""How long after it was discarded the exception is raised again."""
 
 
 class _Ended(KeyboardInterrupt):
     """Raised by the signal handler. An interrupt, because an event loop swallows other exceptions in callbacks."""
 
 
-def _say_nothing(_trouble: object) -> None:
-    """Discard errors while the program is ending; it reports the end itself."""
+def _discarded(trouble: sys.UnraisableHookArgs) -> None:
+    """Say nothing of errors while the program is ending, which reports the end itself; only raise the end again."""
+    if issubclass(trouble.exc_type, _Ended):
+        # The signal came while a finaliser or a callback ran, out of which nothing can be raised.
+        signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
 
 
 @contextmanager
@@ -53,14 +58,15 @@ def ended_in_order(fate: str) -> Iterator[None]:
             # A second signal must not interrupt the cleanup.
             signal.signal(number, signal.SIG_IGN)
         # Objects interrupted during construction, such as an event loop, would print errors when collected.
-        sys.unraisablehook = _say_nothing
+        sys.unraisablehook = _discarded
         raise _Ended
 
-    before = {number: signal.signal(number, end) for number in ENDING}
+    before = {number: signal.signal(number, end) for number in (*ENDING, signal.SIGALRM)}
     try:
         yield
     except _Ended:
         raise Cancelled(f"interrupted; {fate}", fix="run the command again") from None
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 
 import pytest
 
@@ -34,3 +35,24 @@ def test_a_signal_during_an_event_loop_callback_still_cancels() -> None:
 
     with pytest.raises(Cancelled), ended_in_order("nothing is lost"):
         asyncio.run(go_on())
+
+
+class Closing:
+    """Something in whose finaliser the signal comes."""
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def outlive(closing: list[Closing]) -> None:
+    """Let go of an object, and wait for the end that its finaliser could not raise."""
+    closing.clear()
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        time.sleep(0.01)
+    pytest.fail("the signal was lost")
+
+
+def test_a_signal_during_a_finaliser_out_of_which_nothing_can_be_raised_ends_the_block_too() -> None:
+    with pytest.raises(Cancelled), ended_in_order("nothing is lost"):
+        outlive([Closing()])
