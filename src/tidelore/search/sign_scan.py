@@ -40,29 +40,16 @@ _AT_ONCE = 8_192
 
 
 class SignScan:
-    """The vectors of one model, read from the database for each search."""
+    """The vectors of one model, read from the database for each search.
+
+    Nothing is compared ahead: big integers hold the interpreter's lock, so another thread would gain nothing.
+    """
 
     def __init__(self, model: VectorModel) -> None:
         self._model = model
 
-    def begin(
-        self,
-        database: Database,  # noqa: ARG002
-        vector: Sequence[float],  # noqa: ARG002
-        limit: int,  # noqa: ARG002
-        *,
-        is_filtered: bool,  # noqa: ARG002
-    ) -> None:
-        """Return None: big integers hold the interpreter's lock, so another thread gains nothing."""
-        return
-
     def nearest(
-        self,
-        database: Database,
-        vector: Sequence[float],
-        limit: int,
-        allowed: Sequence[int] | None = None,
-        begun: object = None,  # noqa: ARG002
+        self, database: Database, vector: Sequence[float], limit: int, allowed: Sequence[int] | None = None
     ) -> list[Hit]:
         """Return the nearest documents, only from `allowed` if given, the best first."""
         places = self._most_alike(database, vector, max(limit, COMPARED), allowed)
@@ -79,7 +66,6 @@ class SignScan:
         vector: Sequence[float],  # noqa: ARG002
         limit: int,  # noqa: ARG002
         passing: Callable[[Sequence[int]], set[int]],  # noqa: ARG002
-        begun: object = None,  # noqa: ARG002
     ) -> list[Hit] | None:
         """Return None: listing the documents that pass first leaves fewer signs to compare."""
         return None

@@ -6,7 +6,7 @@ A fresh process compares vectors without numpy (`sign_scan`), a long-lived one w
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -37,28 +37,26 @@ class Hit(Struct, frozen=True):
 class NearestDocuments(Protocol):
     """Finds the documents nearest to a vector."""
 
-    def begin(self, database: Database, vector: Any, limit: int, *, is_filtered: bool) -> Any:
-        """Begin a comparison with all in another thread; return it, or None if that is not worth a thread.
-
-        `is_filtered`: it is for `nearest_passing`, otherwise for `nearest` without `allowed`.
-        """
-        ...
-
-    def nearest(
-        self, database: Database, vector: Any, limit: int, allowed: Sequence[int] | None = None, begun: Any = None
-    ) -> list[Hit]:
+    def nearest(self, database: Database, vector: Any, limit: int, allowed: Sequence[int] | None = None) -> list[Hit]:
         """Return the nearest documents, only from `allowed` if given, the best first."""
         ...
 
     def nearest_passing(
-        self,
-        database: Database,
-        vector: Any,
-        limit: int,
-        passing: Callable[[Sequence[int]], set[int]],
-        begun: Any = None,
+        self, database: Database, vector: Any, limit: int, passing: Callable[[Sequence[int]], set[int]]
     ) -> list[Hit] | None:
         """Return the nearest documents that pass; None if listing all that pass first is cheaper."""
+        ...
+
+
+@runtime_checkable
+class ComparesAhead(Protocol):
+    """Can compare in another thread while words are ranked."""
+
+    def ahead(self, database: Database, vector: Any, limit: int, *, is_filtered: bool) -> NearestDocuments | None:
+        """Begin to compare a vector with all and return what waits for that; None if it is not worth a thread.
+
+        `is_filtered`: it is for `nearest_passing`, otherwise for `nearest` without `allowed`.
+        """
         ...
 
 
@@ -76,13 +74,13 @@ class MeaningRanker:
         self._weight = weight
         self._floor = floor
         self._share: FilterShare | None = None
-        self._begun: Any = None
+        self._ahead: NearestDocuments | None = None
 
     def begin(self, database: Database, request: SearchRequest, share: FilterShare, depth: int) -> None:
         """Begin to compare in another thread, while words are ranked."""
         self._share = share
-        if share.total >= NARROW:
-            self._begun = self._index.begin(database, self._vector, depth, is_filtered=_is_filtered(request))
+        if share.total >= NARROW and isinstance(self._index, ComparesAhead):
+            self._ahead = self._index.ahead(database, self._vector, depth, is_filtered=_is_filtered(request))
 
     def __call__(self, database: Database, request: SearchRequest, depth: int, *, alone: bool) -> Ranking:
         """Return the nearest documents that pass the filters of the request and are similar enough."""
@@ -94,18 +92,18 @@ class MeaningRanker:
         return Ranking(NAME, ids, self._weight, sure=sum(hit.score >= sure for hit in hits))
 
     def _hits(self, database: Database, request: SearchRequest, depth: int) -> list[Hit]:
-        share, begun = self._share, self._begun
-        self._share = self._begun = None
+        share, index = self._share, self._ahead or self._index
+        self._share = self._ahead = None
         if not _is_filtered(request):
-            return self._index.nearest(database, self._vector, depth, begun=begun)
+            return index.nearest(database, self._vector, depth)
         text, excluded, wanted = full_text(database), request.query.excluded, request.wanted
         if (share or text.share(wanted)).total >= NARROW:
-            found = self._index.nearest_passing(
-                database, self._vector, depth, lambda ids: text.fitting(ids, excluded, wanted), begun
+            found = index.nearest_passing(
+                database, self._vector, depth, lambda ids: text.fitting(ids, excluded, wanted)
             )
             if found is not None:
                 return found
-        return self._index.nearest(database, self._vector, depth, text.newest(excluded, wanted, _ALL))
+        return index.nearest(database, self._vector, depth, text.newest(excluded, wanted, _ALL))
 
 
 def _is_filtered(request: SearchRequest) -> bool:

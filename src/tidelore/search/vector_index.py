@@ -57,7 +57,7 @@ class VectorIndex:
         """Held while the table is changed or compared, so that another thread never compares half a change."""
         self._thread: ThreadPoolExecutor | None = None
 
-    def begin(self, database: Database, vector: Vector, limit: int, *, is_filtered: bool) -> Future[_Nearest] | None:
+    def ahead(self, database: Database, vector: Vector, limit: int, *, is_filtered: bool) -> _Ahead | None:
         """Begin to compare a vector with all in another thread; None if that is not worth a thread."""
         if self._in_rows:
             return None
@@ -67,23 +67,17 @@ class VectorIndex:
                 return None
             if self._thread is None:
                 self._thread = ThreadPoolExecutor(1, thread_name_prefix="vectors")
-        return self._thread.submit(self._nearest, table, vector, 4 * limit, MOST_ASKED if is_filtered else limit)
+        begun = self._thread.submit(self._nearest, table, vector, 4 * limit, MOST_ASKED if is_filtered else limit)
+        return _Ahead(self, begun)
 
     def _nearest(self, table: _Table, vector: Vector, least: int, limit: int) -> _Nearest:
         with self._lock:
             return table.nearest(vector, least, limit)
 
     def nearest(
-        self,
-        database: Database,
-        vector: Vector,
-        limit: int,
-        allowed: Sequence[int] | None = None,
-        begun: Future[_Nearest] | None = None,
+        self, database: Database, vector: Vector, limit: int, allowed: Sequence[int] | None = None
     ) -> list[Hit]:
         """Return the nearest documents, only from `allowed` if given, the best first."""
-        if begun is not None:
-            return begun.result().hits(slice(limit))
         if self._in_rows:
             return self._nearest_rows(database, vector, limit, allowed)
         with self._lock:
@@ -93,33 +87,14 @@ class VectorIndex:
         return near.hits(slice(limit))
 
     def nearest_passing(
-        self,
-        database: Database,
-        vector: Vector,
-        limit: int,
-        passing: Callable[[Sequence[int]], set[int]],
-        begun: Future[_Nearest] | None = None,
+        self, database: Database, vector: Vector, limit: int, passing: Callable[[Sequence[int]], set[int]]
     ) -> list[Hit] | None:
         """Return the nearest documents that pass, ENOUGH or more; None if listing all that pass first is cheaper."""
-        if begun is not None:
-            near = begun.result()
-        elif self._in_rows:
+        if self._in_rows:
             return self._nearest_passing_rows(database, vector, limit, passing)
-        else:
-            with self._lock:
-                near = self._refreshed(database).nearest(vector, 4 * limit, MOST_ASKED)
-        documents: list[int] = near.documents.tolist()
-        passed: set[int] = set()
-        asked, width = 0, 2 * limit
-        while width <= MOST_ASKED:
-            passed |= passing(sorted(documents[asked:width]))
-            asked = width
-            if len(passed) >= ENOUGH or (near.is_whole and len(documents) < width):
-                return near.hits([at for at, key in enumerate(documents) if key in passed][:limit])
-            if len(documents) < width:
-                return None
-            width *= 2
-        return None
+        with self._lock:
+            near = self._refreshed(database).nearest(vector, 4 * limit, MOST_ASKED)
+        return near.passing(limit, passing)
 
     def _nearest_rows(self, database: Database, vector: Vector, limit: int, allowed: Sequence[int] | None) -> list[Hit]:
         """Let the database compare, by its graph if that finds enough."""
@@ -176,6 +151,44 @@ class _Nearest(Struct, frozen=True):
     def hits(self, places: list[int] | slice) -> list[Hit]:
         chosen = (column[places].tolist() for column in (self.documents, self.positions, self.scores))
         return [Hit(*values) for values in zip(*chosen, strict=True)]
+
+    def passing(self, limit: int, passing: Callable[[Sequence[int]], set[int]]) -> list[Hit] | None:
+        """Return the nearest that pass, ENOUGH or more; None if too few of these do."""
+        documents: list[int] = self.documents.tolist()
+        passed: set[int] = set()
+        asked, width = 0, 2 * limit
+        while width <= MOST_ASKED:
+            passed |= passing(sorted(documents[asked:width]))
+            asked = width
+            if len(passed) >= ENOUGH or (self.is_whole and len(documents) < width):
+                return self.hits([at for at, key in enumerate(documents) if key in passed][:limit])
+            if len(documents) < width:
+                return None
+            width *= 2
+        return None
+
+
+class _Ahead(Struct, frozen=True):
+    """A comparison with all vectors that another thread has begun; `index` answers anything else."""
+
+    index: VectorIndex
+    begun: Future[_Nearest]
+
+    def nearest(
+        self, database: Database, vector: Vector, limit: int, allowed: Sequence[int] | None = None
+    ) -> list[Hit]:
+        if allowed is not None:
+            return self.index.nearest(database, vector, limit, allowed)
+        return self.begun.result().hits(slice(limit))
+
+    def nearest_passing(
+        self,
+        database: Database,  # noqa: ARG002 - everything was read from it when this began
+        vector: Vector,  # noqa: ARG002
+        limit: int,
+        passing: Callable[[Sequence[int]], set[int]],
+    ) -> list[Hit] | None:
+        return self.begun.result().passing(limit, passing)
 
 
 class _Table:

@@ -225,18 +225,19 @@ def test_a_comparison_begun_in_another_thread_finds_the_same(
     def even(ids: Sequence[int]) -> set[int]:
         return {row_id for row_id in ids if row_id % 2 == 0}
 
-    assert index.begin(database, rows[0], 20, is_filtered=False) is None, "so few are compared sooner than handed over"
+    assert index.ahead(database, rows[0], 20, is_filtered=False) is None, "so few are compared sooner than handed over"
     monkeypatch.setattr("tidelore.search.vector_index.WHOLE", 100)
     monkeypatch.setattr("tidelore.search.vector_index.COMPARED", 300)
     for query in directions(5, seed=9):
-        all_of_them = index.begin(database, query, 20, is_filtered=False)
-        some = index.begin(database, query, 20, is_filtered=True)
+        all_of_them = index.ahead(database, query, 20, is_filtered=False)
+        some = index.ahead(database, query, 20, is_filtered=True)
         assert all_of_them is not None
         assert some is not None
-        assert index.nearest(database, query, 20, begun=all_of_them) == index.nearest(database, query, 20)
+        assert all_of_them.nearest(database, query, 20) == index.nearest(database, query, 20)
+        assert some.nearest(database, query, 20, [2, 4]) == index.nearest(database, query, 20, [2, 4])
         expected = index.nearest_passing(database, query, 20, even)
         assert expected
-        assert index.nearest_passing(database, query, 20, even, some) == expected
+        assert some.nearest_passing(database, query, 20, even) == expected
 
 
 def test_what_a_ranker_has_begun_serves_one_request_only(
@@ -297,10 +298,11 @@ def test_a_kept_index_is_changed_and_compared_by_one_thread_at_a_time(
 
     for name in ("update", "nearest", "places_of"):
         monkeypatch.setattr(vector_index._Table, name, alone(name))
-    begun = index.begin(database, rows[7], 20, is_filtered=False)
+    begun = index.ahead(database, rows[7], 20, is_filtered=False)
     store(database, model, list(range(201, 301)), rows[200:])
     assert index.nearest(database, rows[250], 1, [251])[0].document_id == 251
-    assert index.nearest(database, rows[7], 1, begun=begun)[0].document_id == 8
+    assert begun is not None
+    assert begun.nearest(database, rows[7], 1)[0].document_id == 8
     assert len(index.vectors_of(database, [251])) == 1
     assert sorted(set(inside)) == ["nearest", "places_of", "update"]
     assert inside.count("update") == 2
