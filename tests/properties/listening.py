@@ -148,6 +148,8 @@ class Reference:
 
     world: World
     seen: dict[tuple[str, int], Version] = field(default_factory=dict)
+    held: dict[tuple[str, int], Version] = field(default_factory=dict)
+    """What was last shown while its pull request was blocked: it counts when that ends, whatever became of it since."""
     keys: set[str] = field(default_factory=set)
     commands: set[tuple[int, int]] = field(default_factory=set)
     ended: set[int] = field(default_factory=set)
@@ -155,21 +157,28 @@ class Reference:
     def scan(self, statuses: dict[int, str], tracked_s: dict[int, int]) -> None:
         """Take in what the remote shows now, of pull requests in these statuses, or that ended since the last scan."""
         ended = {number for number, status in statuses.items() if status in TERMINAL}
+        now = statuses | dict.fromkeys(ended - self.ended, "awaiting_feedback")
+        for version in [*self.held.values()]:
+            if now.get(version.number) == "awaiting_feedback":
+                self._take(self.held.pop((version.kind, version.id)))
         for version in visible(self.world):
-            status = statuses.get(version.number)
-            if version.number in ended - self.ended:
-                status = "awaiting_feedback"
-            known = self.seen.get((version.kind, version.id))
+            status = now.get(version.number)
             if version.body.startswith("/lore"):
                 if status in ("awaiting_feedback", "blocked") and version.updated_s >= tracked_s[version.number] - 5:
                     self.commands.add((version.id, version.updated_s * 1000))
             elif status == "awaiting_feedback":
-                self.seen[version.kind, version.id] = version
-                if version.author == "octo" and (known is None or known.body != version.body):
-                    again = known is not None and known.updated_s == version.updated_s
-                    mark = f"#{body_digest(version.body).hex()[:8]}" if again else ""
-                    self.keys.add(version.key + mark)
+                self._take(version)
+            elif status == "blocked":
+                self.held[version.kind, version.id] = version
         self.ended |= ended
+
+    def _take(self, version: Version) -> None:
+        known = self.seen.get((version.kind, version.id))
+        self.seen[version.kind, version.id] = version
+        if version.author == "octo" and (known is None or known.body != version.body):
+            again = known is not None and known.updated_s == version.updated_s
+            mark = f"#{body_digest(version.body).hex()[:8]}" if again else ""
+            self.keys.add(version.key + mark)
 
 
 def visible(world: World) -> Iterator[Version]:

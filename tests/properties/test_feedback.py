@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.properties.effort import examples
 from tests.properties.inprocess import Reaper, scratch
@@ -64,8 +64,25 @@ def poll_whole(bench: Bench, deaths: tuple[int, ...] = ()) -> None:
     raise AssertionError("a first reading does not end")
 
 
+_BLOCKED = [Act("comment", 0, 0), Act("rewrite", 0, 0)]
+_UNBLOCKED = Act("unblock", 0, 0)
+_ALIVE: dict[str, tuple[int, ...]] = dict.fromkeys(WAYS, ())
+
+
 @examples(few=15, many=300)
-@given(rounds, sizes, st.booleans(), st.booleans())
+@given(history=rounds, sizes=sizes, exclusive=st.booleans(), numeric=st.booleans())
+@example(
+    history=[(_BLOCKED, _ALIVE), ([Act("edit", 0, 0), _UNBLOCKED], _ALIVE)],
+    sizes=dict.fromkeys(WAYS, 2),
+    exclusive=False,
+    numeric=False,
+)
+@example(
+    history=[(_BLOCKED, _ALIVE), ([Act("delete", 0, 0), _UNBLOCKED], _ALIVE)],
+    sizes=dict.fromkeys(WAYS, 2),
+    exclusive=False,
+    numeric=False,
+)
 def test_every_polling_mode_ingests_what_a_full_scan_at_each_poll_shows(
     history: list[Any], sizes: dict[str, int], exclusive: bool, numeric: bool
 ) -> None:
