@@ -5,6 +5,7 @@ Reads the local database only.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from msgspec import Struct
@@ -179,6 +180,29 @@ def list_posts(app: App, request: PostRequest) -> PostPage:
     with app.reading() as database:
         found = posts.list_posts(database, request)
     return PostPage([listed_post(row) for row in found.items], found.total, page_token(found.next))
+
+
+class PostAuthors(Struct, frozen=True):
+    """The authors of posts, and of the posts that they answer or repeat, by DID."""
+
+    handles: Annotated[dict[str, str], means("the handle of each author, if it is known")]
+    followed: Annotated[frozenset[str], means("the DIDs that are followed")]
+
+
+def post_authors(app: App, addresses: Iterable[str | None]) -> PostAuthors:
+    """Return the authors of the posts at these addresses."""
+    with app.reading() as database:
+        return PostAuthors(*posts.find_handles(database, {author_of(one) for one in addresses if one is not None}))
+
+
+def authors_of(app: App, found: Iterable[ListedPost]) -> PostAuthors:
+    """Return the authors of listed posts, and of the posts that they answer or repeat."""
+    return post_authors(app, [uri for one in found for uri in (one.uri, one.reply_to, one.quotes, one.repeats)])
+
+
+def author_of(address: str) -> str:
+    """Return the DID in the address of a post: at://DID/collection/key."""
+    return address.removeprefix("at://").partition("/")[0]
 
 
 def _list(app: App, family: Family, request: ListRequest) -> tuple[list[ListedParent], int, str | None]:

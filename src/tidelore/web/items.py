@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from tidelore.app.accounts import show_account
-from tidelore.app.listing import FileRequest, PostRequest, file_history, list_posts
+from tidelore.app.listing import FileRequest, PostRequest, authors_of, file_history, list_posts, post_authors
 from tidelore.app.pages.items import ItemPage, ThreadContext, TimelineEvent, locate, read_item_page, refresh_item
 from tidelore.app.showing import (
     ShownDiscussion,
@@ -78,8 +78,12 @@ class Part(Struct, frozen=True, kw_only=True):
 
 
 class ThreadCounts(Struct, frozen=True, kw_only=True):
-    """How many threads of an item are resolved and how many are not; `address` is that of the first of these."""
+    """How many discussions an item has, as in the lists; how many of its threads are resolved, and how many are not.
 
+    `address` is that of the first thread that is not.
+    """
+
+    discussions: int
     resolved: int
     unresolved: int
     address: str | None
@@ -272,6 +276,11 @@ def _threads(request: Request, entries: list[Entry], part: Part) -> ThreadCounts
         shown = part.before <= at < part.before + len(part.entries)
         address = f"#{thread_anchor(thread.id)}" if shown else thread_address(page_of(request), thread.id)
     return ThreadCounts(
+        discussions=sum(
+            not one.continued and any(not note.system for note in one.discussion.notes)
+            for one in entries
+            if one.discussion is not None
+        ),
         resolved=sum(bool(thread.resolved) for _, thread in found), unresolved=len(open_ones), address=address
     )
 
@@ -391,7 +400,10 @@ def post_page(_site: Site, app: App, request: Request) -> Page:
     """Show a post with its context and replies."""
     uri = request.query_params.get("uri", "")
     post = show_post(app, uri)
-    return Page(template="post.html", title=f"Post by @{post.author}", data=post, context={"post": post})
+    near = [one for one in (post.parent, post.quoted, *post.replies) if one is not None]
+    authors = post_authors(app, [post.uri, post.repeats, post.reply_to, post.quotes, *(one.uri for one in near)])
+    context = {"post": post, "authors": authors}
+    return Page(template="post.html", title=f"Post by @{post.author}", data=post, context=context)
 
 
 def file_page(_site: Site, app: App, request: Request) -> Page:
@@ -419,16 +431,23 @@ def file_page(_site: Site, app: App, request: Request) -> Page:
             raise
         context["candidates"] = error.details["candidates"]
         return Page(template="file.html", title=f"{path} – Files", data=None, context=context)
+    context["project"] = story.project
     return Page(template="file.html", title=f"{story.path} · {story.project}", data=story, context=context)
 
 
 def account_page(_site: Site, app: App, request: Request) -> Page:
     """Show a followed account with its newest posts."""
     account = show_account(app, request.path_params["name"])
-    posts = list_posts(app, PostRequest(author=account.did, limit=20)).items
+    found = list_posts(app, PostRequest(author=account.did, limit=20))
     return Page(
         template="account.html",
         title=f"@{account.handle}",
         data=account,
-        context={"account": account, "posts": posts, "shared": frozenset()},
+        context={
+            "account": account,
+            "posts": found.items,
+            "total": found.total,
+            "authors": authors_of(app, found.items),
+            "shared": frozenset(),
+        },
     )

@@ -27,6 +27,8 @@ from tidelore.web.server import ServeWeb, WebServer
 pytestmark = pytest.mark.deep
 
 WIDTHS = (400, 900, 1400)
+MOST_PIXELS = 3_000
+"""The height of the longest picture."""
 THEMES = ("light", "dark")
 PAGES = {
     "home": "",
@@ -102,7 +104,9 @@ def test_every_page_fits_its_width_in_both_themes(browser: Browser, site: str, w
         assert light == (theme == "light"), name
         if pictures:
             Path(pictures).mkdir(parents=True, exist_ok=True)
+            browser.show(width, min(browser.evaluate("document.documentElement.scrollHeight"), MOST_PIXELS), theme)
             browser.picture(Path(pictures) / f"{name}-{width}-{theme}.png")
+            browser.show(width, 800, theme)
 
 
 @pytest.mark.parametrize("theme", THEMES)
