@@ -100,7 +100,7 @@ def item_page(site: Site, app: App, request: Request) -> Page:
     reply = with_query(f"{request.url.path}/reply", [("at", request.query_params.get("at", ""))])
     shared = {"item": item, "images": images, "project": item.project, "reply_address": reply}
     above = render_markdown(item.description, project=item.project, base=item.web_url, images=images)
-    wanted = _place_of(entries, request.query_params.get("thread", ""))
+    wanted = _place_of(entries, request.query_params.get("thread", ""), request.query_params.get("note", ""))
     part = _part(site, request, "_entry.html", [{"entry": entry} for entry in entries], shared, len(above), wanted)
     texts = [item.description, *(note.body for thread in item.discussions for note in thread.notes)]
     return Page(
@@ -153,7 +153,7 @@ def _written(request: Request) -> str:
 def _place(request: Request, texts: list[str | None]) -> dict[str, Any]:
     """Return what the templates of all conversations need: addresses of their variants, and whether images wait."""
     path, query = request.url.path, request.query_params.multi_items()
-    kept = [(name, value) for name, value in query if name not in {"run", "from", "wrote", "later", "thread"}]
+    kept = [(name, value) for name, value in query if name not in {"run", "from", "wrote", "later", "thread", "note"}]
     return {
         "images_waiting": sum(count_images(text) for text in texts),
         "images_address": with_query(path, changed_query(kept, {"images": "yes"})),
@@ -257,9 +257,12 @@ def _part_from(
     return Part(entries=entries, before=start, total=len(contexts), next=end if end < len(contexts) else None)
 
 
-def _place_of(entries: list[Entry], thread: str) -> int:
-    """Return the number of the first entry of a thread, or 0."""
-    return next((at for at, one in enumerate(entries) if one.discussion is not None and one.discussion.id == thread), 0)
+def _place_of(entries: list[Entry], thread: str, note: str) -> int:
+    """Return the number of the first entry of a thread, or of the entry with a note; or 0."""
+    for at, one in enumerate(entries):
+        if one.discussion is not None and (one.discussion.id == thread or note in {str(each.id) for each in one.notes}):
+            return at
+    return 0
 
 
 def _threads(request: Request, entries: list[Entry], part: Part) -> ThreadCounts:
@@ -281,7 +284,9 @@ def _threads(request: Request, entries: list[Entry], part: Part) -> ThreadCounts
             for one in entries
             if one.discussion is not None
         ),
-        resolved=sum(bool(thread.resolved) for _, thread in found), unresolved=len(open_ones), address=address
+        resolved=sum(bool(thread.resolved) for _, thread in found),
+        unresolved=len(open_ones),
+        address=address,
     )
 
 

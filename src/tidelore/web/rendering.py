@@ -229,6 +229,7 @@ def _environment() -> Environment:
         "account_address": addresses.account_address,
         "author_of": author_of,
         "reference_address": addresses.reference_address,
+        "note_address": addresses.note_address,
         "with_query": addresses.with_query,
         "changed_query": addresses.changed_query,
         "kind_names": _KIND_NAMES,
