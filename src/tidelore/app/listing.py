@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from tidelore.app.answers import Instant, copy_fields, instant, means, page_token
 from tidelore.app.wiring import App
 from tidelore.core.references import Kind, sign_of
+from tidelore.store.database.port import Database
 from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS, Family
 from tidelore.store.mirror.projects import match_project
 from tidelore.store.reading import posts, topics
@@ -178,7 +179,11 @@ def list_topics(app: App, request: TopicRequest) -> TopicList:
 def list_posts(app: App, request: PostRequest) -> PostPage:
     """Return one page of posts."""
     with app.reading() as database:
-        found = posts.list_posts(database, request)
+        return _post_page(database, request)
+
+
+def _post_page(database: Database, request: PostRequest) -> PostPage:
+    found = posts.list_posts(database, request)
     return PostPage([listed_post(row) for row in found.items], found.total, page_token(found.next))
 
 
@@ -192,12 +197,22 @@ class PostAuthors(Struct, frozen=True):
 def post_authors(app: App, addresses: Iterable[str | None]) -> PostAuthors:
     """Return the authors of the posts at these addresses."""
     with app.reading() as database:
-        return PostAuthors(*posts.find_handles(database, {author_of(one) for one in addresses if one is not None}))
+        return _authors(database, addresses)
 
 
-def authors_of(app: App, found: Iterable[ListedPost]) -> PostAuthors:
-    """Return the authors of listed posts, and of the posts that they answer or repeat."""
-    return post_authors(app, [uri for one in found for uri in (one.uri, one.reply_to, one.quotes, one.repeats)])
+def _authors(database: Database, addresses: Iterable[str | None]) -> PostAuthors:
+    return PostAuthors(*posts.find_handles(database, {author_of(one) for one in addresses if one is not None}))
+
+
+def list_posts_with_authors(app: App, request: PostRequest) -> tuple[PostPage, PostAuthors]:
+    """Return one page of posts, and their authors."""
+    with app.reading() as database:
+        page = _post_page(database, request)
+        return page, _authors(database, (uri for one in page.items for uri in _near(one)))
+
+
+def _near(post: ListedPost) -> tuple[str | None, ...]:
+    return (post.uri, post.reply_to, post.quotes, post.repeats)
 
 
 def author_of(address: str) -> str:

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from tidelore.app.accounts import show_account
-from tidelore.app.listing import FileRequest, PostRequest, authors_of, file_history, list_posts, post_authors
+from tidelore.app.listing import FileRequest, PostRequest, file_history, list_posts_with_authors, post_authors
 from tidelore.app.pages.items import ItemPage, ThreadContext, TimelineEvent, locate, read_item_page, refresh_item
 from tidelore.app.showing import (
     ShownDiscussion,
@@ -443,7 +443,7 @@ def file_page(_site: Site, app: App, request: Request) -> Page:
 def account_page(_site: Site, app: App, request: Request) -> Page:
     """Show a followed account with its newest posts."""
     account = show_account(app, request.path_params["name"])
-    found = list_posts(app, PostRequest(author=account.did, limit=20))
+    found, authors = list_posts_with_authors(app, PostRequest(author=account.did, limit=20))
     return Page(
         template="account.html",
         title=f"@{account.handle}",
@@ -452,7 +452,7 @@ def account_page(_site: Site, app: App, request: Request) -> Page:
             "account": account,
             "posts": found.items,
             "total": found.total,
-            "authors": authors_of(app, found.items),
+            "authors": authors,
             "shared": frozenset(),
         },
     )

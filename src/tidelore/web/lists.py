@@ -17,10 +17,9 @@ from tidelore.app.listing import (
     ListRequest,
     PostRequest,
     TopicRequest,
-    authors_of,
     list_issues,
     list_merge_requests,
-    list_posts,
+    list_posts_with_authors,
     list_topics,
 )
 from tidelore.app.pages.items import StoredProject, stored_projects
@@ -85,7 +84,15 @@ LISTS: dict[str, ListedKind] = {
         ("answered",),
     ),
     "posts": ListedKind(
-        "Posts", "posts.html", list_posts, PostRequest, POST_KINDS, ("author", "since"), (), "kind", sorts=False
+        "Posts",
+        "posts.html",
+        list_posts_with_authors,
+        PostRequest,
+        POST_KINDS,
+        ("author", "since"),
+        (),
+        "kind",
+        sorts=False,
     ),
 }
 
@@ -102,7 +109,9 @@ def list_page(site: Site, app: App, request: Request) -> Page:
     kind = LISTS[name]
     query = request.query_params.multi_items()
     wanted = _wanted(kind, request, site.now_ms())
-    found = kind.read(app, kind.request(**wanted))
+    found, authors = kind.read(app, kind.request(**wanted)), None
+    if isinstance(found, tuple):
+        found, authors = found
     projects = stored_projects(app)
     return Page(
         template=kind.template,
@@ -124,7 +133,7 @@ def list_page(site: Site, app: App, request: Request) -> Page:
             "first_address": with_query(request.url.path, changed_query(query, {})) if "after" in wanted else None,
             "projects": [project.path for project in projects],
             "shared": shared_paths(projects),
-            **({"authors": authors_of(app, found.items)} if name == "posts" else {}),
+            "authors": authors,
         },
     )
 

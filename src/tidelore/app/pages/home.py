@@ -19,10 +19,9 @@ from tidelore.app.listing import (
     PostAuthors,
     PostRequest,
     TopicRequest,
-    authors_of,
     list_issues,
     list_merge_requests,
-    list_posts,
+    list_posts_with_authors,
     list_topics,
 )
 from tidelore.app.positions import SourceOverview, dashboard
@@ -102,12 +101,12 @@ def read_home(app: App) -> HomePage:
     ]
     unresolved = ListRequest(state="opened", limit=OPEN_REVIEWS, with_talk=True, with_total=False)
     reviews = list_merge_requests(app, unresolved).items
-    posts = list_posts(app, PostRequest(limit=RECENT_POSTS, with_total=False)).items
+    posts, authors = list_posts_with_authors(app, PostRequest(limit=RECENT_POSTS, with_total=False))
     return HomePage(
         recent=sorted(recent, key=lambda one: one.updated_at, reverse=True)[:RECENT],
         unresolved=sorted((one for one in reviews if one.unresolved), key=lambda one: one.updated_at),
-        posts=posts,
-        authors=authors_of(app, posts),
+        posts=posts.items,
+        authors=authors,
         sources=dashboard(app).sources,
     )
 
