@@ -343,3 +343,9 @@ def test_no_table_is_wider_than_a_page_of_usual_width(browser: Browser, site: st
         browser.until(LOADED, f"the parts of {path} are loaded")
         wide = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).length"
         assert browser.evaluate(wide) == 0, path
+
+
+def test_the_address_of_a_note_in_a_folded_thread_shows_it(browser: Browser, site: str) -> None:
+    browser.open(f"{site}p/{PATH}/mrs/3?note=22#note_22")
+    shown = "document.getElementById('note_22').checkVisibility({contentVisibilityAuto: true})"
+    browser.until(shown, "the thread is unfolded")

@@ -16,6 +16,7 @@ from tests.faces.web.copies import PATH, client_of, fill, open_app, ordinary, wi
 from tests.faces.web.reading import HOST, crawl, read
 from tests.support.manual_clock import ManualClock
 
+from tidelore.app.positions import SourcesOverview, dashboard
 from tidelore.app.wiring import App
 from tidelore.core.model import ProjectRecord, Scope
 from tidelore.engine.cursor import Cursor
@@ -560,3 +561,27 @@ def test_coverage_begins_each_row_with_the_list_and_names_the_command_that_reads
     assert '<th scope="row">merge requests</th>' in html
     assert "Run lore sync to read it." in read(html).text
     assert "/status" in read(html.partition("<main")[2]).links
+
+
+@pytest.mark.parametrize(
+    ("changes", "mark"),
+    [
+        ({"bound_seconds": 900}, "good"),
+        ({}, ""),
+        ({"bound_seconds": 900, "behind": 1}, "warn"),
+        ({"bound_seconds": 900, "fresh": False}, "bad"),
+        ({"bound_seconds": 900, "error": "refused"}, "bad"),
+    ],
+)
+def test_the_mark_of_a_source_is_green_only_within_its_bound(
+    app: App, monkeypatch: pytest.MonkeyPatch, changes: dict[str, object], mark: str
+) -> None:
+    def changed(app: App) -> SourcesOverview:
+        found = dashboard(app)
+        plain = {"behind": 0, "error": None, **changes}
+        return replace(found, sources=[replace(source, **plain) for source in found.sources])
+
+    monkeypatch.setattr("tidelore.web.activity.dashboard", changed)
+    html = client_of(app).get("/status").text
+    assert f'class="dot {mark}"' in html
+    assert ("too old" in html) == (changes.get("fresh") is False)
