@@ -5,6 +5,7 @@ Reads the local database only.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from msgspec import Struct
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 from tidelore.app.answers import Instant, copy_fields, instant, means, page_token
 from tidelore.app.wiring import App
 from tidelore.core.references import Kind, sign_of
+from tidelore.store.database.port import Database
 from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS, Family
 from tidelore.store.mirror.projects import match_project
 from tidelore.store.reading import posts, topics
@@ -177,8 +179,45 @@ def list_topics(app: App, request: TopicRequest) -> TopicList:
 def list_posts(app: App, request: PostRequest) -> PostPage:
     """Return one page of posts."""
     with app.reading() as database:
-        found = posts.list_posts(database, request)
+        return _post_page(database, request)
+
+
+def _post_page(database: Database, request: PostRequest) -> PostPage:
+    found = posts.list_posts(database, request)
     return PostPage([listed_post(row) for row in found.items], found.total, page_token(found.next))
+
+
+class PostAuthors(Struct, frozen=True):
+    """The authors of posts, and of the posts that they answer or repeat, by DID."""
+
+    handles: Annotated[dict[str, str], means("the handle of each author, if it is known")]
+    followed: Annotated[frozenset[str], means("the DIDs that are followed")]
+
+
+def post_authors(app: App, addresses: Iterable[str | None]) -> PostAuthors:
+    """Return the authors of the posts at these addresses."""
+    with app.reading() as database:
+        return _authors(database, addresses)
+
+
+def _authors(database: Database, addresses: Iterable[str | None]) -> PostAuthors:
+    return PostAuthors(*posts.find_handles(database, {author_of(one) for one in addresses if one is not None}))
+
+
+def list_posts_with_authors(app: App, request: PostRequest) -> tuple[PostPage, PostAuthors]:
+    """Return one page of posts, and their authors."""
+    with app.reading() as database:
+        page = _post_page(database, request)
+        return page, _authors(database, (uri for one in page.items for uri in _near(one)))
+
+
+def _near(post: ListedPost) -> tuple[str | None, ...]:
+    return (post.uri, post.reply_to, post.quotes, post.repeats)
+
+
+def author_of(address: str) -> str:
+    """Return the DID in the address of a post: at://DID/collection/key."""
+    return address.removeprefix("at://").partition("/")[0]
 
 
 def _list(app: App, family: Family, request: ListRequest) -> tuple[list[ListedParent], int, str | None]:

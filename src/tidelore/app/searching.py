@@ -22,7 +22,9 @@ from tidelore.core.references import parse_since
 from tidelore.search import find as finding
 from tidelore.search import spelling
 from tidelore.search.find import SearchRequest, SearchResults
+from tidelore.search.passages import mark_words
 from tidelore.search.query import Query, parse_query, resolve_filters
+from tidelore.search.results import Snippet, read_snippet
 from tidelore.store.database.port import Database
 
 if TYPE_CHECKING:
@@ -178,6 +180,13 @@ def search_page(
         corrections=[copy_fields(CorrectedWord, entry) for entry in corrections],
         explain=_explanation(found, query) if explain else None,
     )
+
+
+def mark_titles(question: SearchQuestion, page: SearchPage) -> list[Snippet]:
+    """Return the titles of a page's items with the positions of the words that were searched."""
+    words = [question.text, *(one.used for one in page.corrections)]
+    terms = [term for text in words for term in parse_query(text).terms]
+    return [read_snippet(mark_words(item.title, terms)) for item in page.items]
 
 
 def _explanation(found: SearchResults, query: Query) -> Explanation:

@@ -5,6 +5,7 @@ Every part that comes from others is quoted, and links to other hosts are http(s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -50,6 +51,12 @@ def thread_address(page: str, thread: str) -> str:
 def thread_anchor(thread: str) -> str:
     """Return the fragment that names a thread on its page."""
     return "thread_" + quote(thread, safe="")
+
+
+def note_address(page: str, url: str | None) -> str | None:
+    """Return the address of a note on the page of its item, by its address on its host; None if that names no note."""
+    found = re.search(r"#(?:note_|issuecomment-|discussion_r|pullrequestreview-)([0-9]{1,19})$", url or "")
+    return None if found is None else f"{page}{'&' if '?' in page else '?'}note={found[1]}#note_{found[1]}"
 
 
 def section_of(path: str) -> str:

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from tidelore.app.accounts import show_account
-from tidelore.app.listing import FileRequest, PostRequest, file_history, list_posts
+from tidelore.app.listing import FileRequest, PostRequest, file_history, list_posts_with_authors, post_authors
 from tidelore.app.pages.items import ItemPage, ThreadContext, TimelineEvent, locate, read_item_page, refresh_item
 from tidelore.app.showing import (
     ShownDiscussion,
@@ -78,8 +78,12 @@ class Part(Struct, frozen=True, kw_only=True):
 
 
 class ThreadCounts(Struct, frozen=True, kw_only=True):
-    """How many threads of an item are resolved and how many are not; `address` is that of the first of these."""
+    """How many discussions an item has, as in the lists; how many of its threads are resolved, and how many are not.
 
+    `address` is that of the first thread that is not.
+    """
+
+    discussions: int
     resolved: int
     unresolved: int
     address: str | None
@@ -96,7 +100,7 @@ def item_page(site: Site, app: App, request: Request) -> Page:
     reply = with_query(f"{request.url.path}/reply", [("at", request.query_params.get("at", ""))])
     shared = {"item": item, "images": images, "project": item.project, "reply_address": reply}
     above = render_markdown(item.description, project=item.project, base=item.web_url, images=images)
-    wanted = _place_of(entries, request.query_params.get("thread", ""))
+    wanted = _place_of(entries, request.query_params.get("thread", ""), request.query_params.get("note", ""))
     part = _part(site, request, "_entry.html", [{"entry": entry} for entry in entries], shared, len(above), wanted)
     texts = [item.description, *(note.body for thread in item.discussions for note in thread.notes)]
     return Page(
@@ -149,7 +153,7 @@ def _written(request: Request) -> str:
 def _place(request: Request, texts: list[str | None]) -> dict[str, Any]:
     """Return what the templates of all conversations need: addresses of their variants, and whether images wait."""
     path, query = request.url.path, request.query_params.multi_items()
-    kept = [(name, value) for name, value in query if name not in {"run", "from", "wrote", "later", "thread"}]
+    kept = [(name, value) for name, value in query if name not in {"run", "from", "wrote", "later", "thread", "note"}]
     return {
         "images_waiting": sum(count_images(text) for text in texts),
         "images_address": with_query(path, changed_query(kept, {"images": "yes"})),
@@ -253,9 +257,12 @@ def _part_from(
     return Part(entries=entries, before=start, total=len(contexts), next=end if end < len(contexts) else None)
 
 
-def _place_of(entries: list[Entry], thread: str) -> int:
-    """Return the number of the first entry of a thread, or 0."""
-    return next((at for at, one in enumerate(entries) if one.discussion is not None and one.discussion.id == thread), 0)
+def _place_of(entries: list[Entry], thread: str, note: str) -> int:
+    """Return the number of the first entry of a thread, or of the entry with a note; or 0."""
+    for at, one in enumerate(entries):
+        if one.discussion is not None and (one.discussion.id == thread or note in {str(each.id) for each in one.notes}):
+            return at
+    return 0
 
 
 def _threads(request: Request, entries: list[Entry], part: Part) -> ThreadCounts:
@@ -272,7 +279,14 @@ def _threads(request: Request, entries: list[Entry], part: Part) -> ThreadCounts
         shown = part.before <= at < part.before + len(part.entries)
         address = f"#{thread_anchor(thread.id)}" if shown else thread_address(page_of(request), thread.id)
     return ThreadCounts(
-        resolved=sum(bool(thread.resolved) for _, thread in found), unresolved=len(open_ones), address=address
+        discussions=sum(
+            not one.continued and any(not note.system for note in one.discussion.notes)
+            for one in entries
+            if one.discussion is not None
+        ),
+        resolved=sum(bool(thread.resolved) for _, thread in found),
+        unresolved=len(open_ones),
+        address=address,
     )
 
 
@@ -391,7 +405,10 @@ def post_page(_site: Site, app: App, request: Request) -> Page:
     """Show a post with its context and replies."""
     uri = request.query_params.get("uri", "")
     post = show_post(app, uri)
-    return Page(template="post.html", title=f"Post by @{post.author}", data=post, context={"post": post})
+    near = [one for one in (post.parent, post.quoted, *post.replies) if one is not None]
+    authors = post_authors(app, [post.uri, post.repeats, post.reply_to, post.quotes, *(one.uri for one in near)])
+    context = {"post": post, "authors": authors}
+    return Page(template="post.html", title=f"Post by @{post.author}", data=post, context=context)
 
 
 def file_page(_site: Site, app: App, request: Request) -> Page:
@@ -419,16 +436,23 @@ def file_page(_site: Site, app: App, request: Request) -> Page:
             raise
         context["candidates"] = error.details["candidates"]
         return Page(template="file.html", title=f"{path} – Files", data=None, context=context)
+    context["project"] = story.project
     return Page(template="file.html", title=f"{story.path} · {story.project}", data=story, context=context)
 
 
 def account_page(_site: Site, app: App, request: Request) -> Page:
     """Show a followed account with its newest posts."""
     account = show_account(app, request.path_params["name"])
-    posts = list_posts(app, PostRequest(author=account.did, limit=20)).items
+    found, authors = list_posts_with_authors(app, PostRequest(author=account.did, limit=20))
     return Page(
         template="account.html",
         title=f"@{account.handle}",
         data=account,
-        context={"account": account, "posts": posts, "shared": frozenset()},
+        context={
+            "account": account,
+            "posts": found.items,
+            "total": found.total,
+            "authors": authors,
+            "shared": frozenset(),
+        },
     )

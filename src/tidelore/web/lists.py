@@ -19,11 +19,11 @@ from tidelore.app.listing import (
     TopicRequest,
     list_issues,
     list_merge_requests,
-    list_posts,
+    list_posts_with_authors,
     list_topics,
 )
 from tidelore.app.pages.items import StoredProject, stored_projects
-from tidelore.app.searching import SearchPage, SearchQuestion, search
+from tidelore.app.searching import SearchPage, SearchQuestion, mark_titles, search
 from tidelore.app.wiring import App
 from tidelore.core.errors import NotFound, UserError
 from tidelore.core.references import parse_since
@@ -61,6 +61,7 @@ class ListedKind(Struct, frozen=True):
 
 _SHOWN = {"opened": "open"}
 """States whose chip says the same word as the rows do."""
+_OPPOSITES = {"answered": "unanswered"}
 _SHARED = ("project", "author", "assignee", "label", "milestone", "since")
 LISTS: dict[str, ListedKind] = {
     "issues": ListedKind("Issues", "items.html", list_issues, ListRequest, ("opened", "closed"), (*_SHARED, "status")),
@@ -83,7 +84,15 @@ LISTS: dict[str, ListedKind] = {
         ("answered",),
     ),
     "posts": ListedKind(
-        "Posts", "posts.html", list_posts, PostRequest, POST_KINDS, ("author", "since"), (), "kind", sorts=False
+        "Posts",
+        "posts.html",
+        list_posts_with_authors,
+        PostRequest,
+        POST_KINDS,
+        ("author", "since"),
+        (),
+        "kind",
+        sorts=False,
     ),
 }
 
@@ -100,7 +109,9 @@ def list_page(site: Site, app: App, request: Request) -> Page:
     kind = LISTS[name]
     query = request.query_params.multi_items()
     wanted = _wanted(kind, request, site.now_ms())
-    found = kind.read(app, kind.request(**wanted))
+    found, authors = kind.read(app, kind.request(**wanted)), None
+    if isinstance(found, tuple):
+        found, authors = found
     projects = stored_projects(app)
     return Page(
         template=kind.template,
@@ -122,6 +133,7 @@ def list_page(site: Site, app: App, request: Request) -> Page:
             "first_address": with_query(request.url.path, changed_query(query, {})) if "after" in wanted else None,
             "projects": [project.path for project in projects],
             "shared": shared_paths(projects),
+            "authors": authors,
         },
     )
 
@@ -183,7 +195,7 @@ def _chips(path: str, query: list[tuple[str, str]], name: str, choices: Sequence
 def _flag_chips(path: str, query: list[tuple[str, str]], name: str) -> list[Choice]:
     """Return the chips of a yes-or-no filter; a chip that is on switches it off."""
     given = dict(query).get(name, "")
-    words = {"yes": name, "no": f"not {name}"} if name != "deleted" else {"yes": "deleted"}
+    words = {"yes": name} | ({} if name == "deleted" else {"no": _OPPOSITES.get(name, f"not {name}")})
     return [
         Choice(word, with_query(path, changed_query(query, {name: None if given == value else value})), given == value)
         for value, word in words.items()
@@ -259,6 +271,7 @@ def search_results(_site: Site, app: App, request: Request) -> Page:
         part="_results.html",
         context={
             "text": text,
+            "titles": mark_titles(question, found),
             "chips": {
                 "type": _chips("/search", query, "type", types),
                 "state": _chips("/search", query, "state", states),

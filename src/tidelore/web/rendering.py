@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import secrets
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -25,6 +26,7 @@ from starlette.responses import HTMLResponse, Response
 
 from tidelore import __version__
 from tidelore.app.answers import encode_hook
+from tidelore.app.listing import author_of
 from tidelore.app.wiring import App
 from tidelore.core.clock import describe_age, format_instant
 from tidelore.core.errors import (
@@ -50,6 +52,7 @@ DATED_SECONDS = 30 * 86_400
 """From this age on an instant is shown as its date: "4 months ago" does not tell two comments apart."""
 NOW_SECONDS = 2
 _SECTIONS = {
+    "/waiting": "Waiting",
     "/search": "Search",
     "/issues": "Issues",
     "/mrs": "Merge requests",
@@ -201,6 +204,7 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "ago": ago,
+        "exact": exact,
         "event_words": event_words,
         "age": lambda seconds: describe_age(seconds or 0),
         "markdown": render_markdown,
@@ -208,6 +212,7 @@ def _environment() -> Environment:
         "host": addresses.host,
         "number": lambda value: f"{value:,}",
         "highlighted": highlighted,
+        "marked": marked,
         "linked": linked,
         "with_code": with_code,
         "sentence": sentence,
@@ -222,7 +227,9 @@ def _environment() -> Environment:
         "post_address": addresses.post_address,
         "file_address": addresses.file_address,
         "account_address": addresses.account_address,
+        "author_of": author_of,
         "reference_address": addresses.reference_address,
+        "note_address": addresses.note_address,
         "with_query": addresses.with_query,
         "changed_query": addresses.changed_query,
         "kind_names": _KIND_NAMES,
@@ -243,28 +250,37 @@ def ago(instant_ms: int | None, now_ms: int) -> Markup:
     """Return an instant as its age, or as its date if it is long ago, with the exact time as its title."""
     if instant_ms is None:
         return Markup("never")
-    exact = format_instant(instant_ms)
-    readable = f"{exact[:10]} {exact[11:16]} UTC"
+    written, readable = format_instant(instant_ms), exact(instant_ms)
     seconds = (now_ms - instant_ms) / 1000
     if abs(seconds) >= DATED_SECONDS:
-        text = exact[:10]
+        text = written[:10]
     elif abs(seconds) < NOW_SECONDS:
         text = "just now" if seconds >= 0 else "now"
     else:
         age = describe_age(abs(seconds))
         text = f"{age} ago" if seconds > 0 else f"in {age}"
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(exact, readable, text)
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(written, readable, text)
+
+
+def exact(instant_ms: int) -> str:
+    """Return an instant as its date and time."""
+    written = format_instant(instant_ms)
+    return f"{written[:10]} {written[11:16]} UTC"
 
 
 def highlighted(text: str, spans: Any) -> Markup:
     """Return a passage without its Markdown, the spans of its matches marked."""
-    text, spans = without_markdown(text, spans)
+    return marked(*without_markdown(text, spans), _with_boxes)
+
+
+def marked(text: str, spans: Any, change: Callable[[str], str] = str) -> Markup:
+    """Return a text with the spans of its matches marked; `change` is applied to what is between them."""
     parts, end = [], 0
     for start, stop in spans:
-        parts.append(escape(_with_boxes(without_hidden(text[end:start]))))
+        parts.append(escape(change(without_hidden(text[end:start]))))
         parts.append(Markup("<mark>{}</mark>").format(without_hidden(text[start:stop])))
         end = stop
-    parts.append(escape(_with_boxes(without_hidden(text[end:]))))
+    parts.append(escape(change(without_hidden(text[end:]))))
     return Markup().join(parts)
 
 
@@ -316,7 +332,7 @@ def hue(text: str) -> int:
 
 
 def plural(count: int, noun: str) -> str:
-    """Return a count with its noun."""
-    if count == 1:
-        return f"1 {noun}"
-    return f"{count:,} {noun[:-1]}ies" if noun.endswith("y") else f"{count:,} {noun}s"
+    """Return a count with its noun, which stay on one line."""
+    if count != 1:
+        noun = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,}\N{NO-BREAK SPACE}{noun}"

@@ -62,7 +62,7 @@ class PageReader(HTMLParser):
             self._in_title = False
 
     def handle_data(self, data: str) -> None:
-        self.text += data
+        self.text += data.replace("\N{NO-BREAK SPACE}", " ")
         if self._in_title:
             self.title += data
 

@@ -27,6 +27,10 @@ from tidelore.web.server import ServeWeb, WebServer
 pytestmark = pytest.mark.deep
 
 WIDTHS = (400, 900, 1400)
+MOST_PIXELS = 3_000
+"""The height of the longest picture."""
+LOADED = """[...document.querySelectorAll("[hx-trigger='load']")].every(e => !e.classList.contains('htmx-request')
+  && performance.getEntriesByType('resource').some(r => r.name.endsWith(e.getAttribute('hx-get'))))"""
 THEMES = ("light", "dark")
 PAGES = {
     "home": "",
@@ -102,7 +106,10 @@ def test_every_page_fits_its_width_in_both_themes(browser: Browser, site: str, w
         assert light == (theme == "light"), name
         if pictures:
             Path(pictures).mkdir(parents=True, exist_ok=True)
+            browser.until(LOADED, f"the parts of {name} are loaded")
+            browser.show(width, min(browser.evaluate("document.documentElement.scrollHeight"), MOST_PIXELS), theme)
             browser.picture(Path(pictures) / f"{name}-{width}-{theme}.png")
+            browser.show(width, 800, theme)
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -279,3 +286,66 @@ def test_the_button_refresh_shows_what_was_said_since(browser: Browser, desk: De
         browser.until("document.body?.textContent.includes('The new bollard is here.')", "the new note is shown")
         assert "Refresh succeeded" in browser.evaluate("document.querySelector('[role=status]').textContent")
         browser.open("about:blank")
+
+
+def test_the_first_result_is_near_the_top_of_a_narrow_page(browser: Browser, site: str) -> None:
+    browser.show(400, 800)
+    browser.open(site + "search?q=crane")
+    assert browser.evaluate("document.querySelector('.results .row').getBoundingClientRect().top") < 300
+
+
+def test_what_waits_comes_first_on_a_narrow_page_and_stands_beside_the_lists_on_a_wide_one(
+    browser: Browser, site: str
+) -> None:
+    tops = "['waiting', 'recent', 'sources'].map(id => document.getElementById(id).getBoundingClientRect().top)"
+    for width in (400, 1400):
+        browser.show(width, 800)
+        browser.open(site)
+        browser.until("document.querySelector('#waiting .count') !== null", "it is loaded")
+        waiting, recent, sources = browser.evaluate(tops)
+        assert sources - waiting > 100
+        assert waiting < recent if width == 400 else abs(waiting - recent) < 2
+        lefts = browser.evaluate(
+            "[...document.querySelectorAll('#recent, .home > div .row .state')]"
+            ".map(e => e.getBoundingClientRect().left)"
+        )
+        assert len(set(lefts)) == 1, "rows begin where their heading does"
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_border_and_the_placeholder_of_a_field_can_be_seen(browser: Browser, site: str, theme: str) -> None:
+    browser.show(900, 800, theme)
+    browser.open(site + "issues")
+    parts = browser.evaluate(
+        "(e => [getComputedStyle(e).borderTopColor, getComputedStyle(e, '::placeholder').color,"
+        " getComputedStyle(e).backgroundColor])(document.getElementById('find'))"
+    )
+    border, placeholder, ground = (_luminance(color) for color in parts)
+    assert _contrast(border, ground) >= 3
+    assert _contrast(placeholder, ground) >= 4.5
+
+
+def _luminance(color: str) -> float:
+    """Return the relative luminance of a colour written as rgb(…), as WCAG 2 defines it."""
+    parts = [int(part) / 255 for part in color.removeprefix("rgb(").removesuffix(")").split(",")]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _contrast(one: float, other: float) -> float:
+    return (max(one, other) + 0.05) / (min(one, other) + 0.05)
+
+
+def test_no_table_is_wider_than_a_page_of_usual_width(browser: Browser, site: str) -> None:
+    browser.show(900, 800)
+    for path in ("status", "coverage"):
+        browser.open(site + path)
+        browser.until(LOADED, f"the parts of {path} are loaded")
+        wide = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth).length"
+        assert browser.evaluate(wide) == 0, path
+
+
+def test_the_address_of_a_note_in_a_folded_thread_shows_it(browser: Browser, site: str) -> None:
+    browser.open(f"{site}p/{PATH}/mrs/3?note=22#note_22")
+    shown = "document.getElementById('note_22').checkVisibility({contentVisibilityAuto: true})"
+    browser.until(shown, "the thread is unfolded")

@@ -9,13 +9,14 @@ import apsw
 import pytest
 from msgspec.structs import replace
 from starlette.testclient import TestClient
-from tests.databases.feeds import MIRA, follow, post, share
+from tests.databases.feeds import MIRA, OTTO, follow, post, share
 from tests.databases.samples import CREATED, add_project, issue, merge_request
 from tests.databases.talk import DIFFS, DISCUSSIONS, attach, discussion, file_change, keep, note, placed
 from tests.faces.web.copies import PATH, client_of, fill, open_app, ordinary, with_login
 from tests.faces.web.reading import HOST, crawl, read
 from tests.support.manual_clock import ManualClock
 
+from tidelore.app.positions import SourcesOverview, dashboard
 from tidelore.app.wiring import App
 from tidelore.core.model import ProjectRecord, Scope
 from tidelore.engine.cursor import Cursor
@@ -24,6 +25,7 @@ from tidelore.store.database.opening import open_database
 from tidelore.store.mirror.page_writer import PageWriter
 from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS
 from tidelore.store.mirror.projects import list_projects, save_project
+from tidelore.web.addresses import account_address, post_address
 
 MOST_BYTES = 150_000
 ISSUE, CHANGE, TOPIC = f"/p/{PATH}/issues/1", f"/p/{PATH}/mrs/3", f"/p/{PATH}/topics/7"
@@ -459,3 +461,127 @@ def test_coverage_in_status_leaves_out_what_is_complete(app: App) -> None:
     part = client.get("/coverage", headers={"hx-request": "true"}).text
     whole = client.get("/coverage").text
     assert part.count("<tr>") < whole.count("<tr>")
+
+
+def test_a_search_marks_the_words_in_titles_and_leads_to_the_note_that_matches(tmp_path: Path) -> None:
+    app = ordinary(tmp_path / "lore.db")
+    with app.store() as database, database.transaction() as tx:
+        tx.execute("UPDATE documents SET title = 'The <b>crane</b> \x07stops'")
+    html = client_of(app).get("/search?q=cranes").text
+    assert ">The &lt;b&gt;<mark>crane</mark>&lt;/b&gt; stops</a>" in html
+    page = read(html)
+    assert "3 more matches" in page.text
+    assert f"{ISSUE}?note=11#note_11" in page.links
+    assert "note_11" in read(client_of(app).get(f"{ISSUE}?note=11").text).ids
+
+
+def test_a_note_in_a_later_part_is_on_the_page_that_a_search_leads_to(tmp_path: Path) -> None:
+    app = open_app(tmp_path / "lore.db")
+    app.open_store(create=True).close()
+    database = open_database(str(tmp_path / "lore.db"))
+    keep(database, project := add_project(database, 1, PATH), ISSUES, [issue(1)])
+    threads = [discussion(f"d{number}", note(number, "long text " * 300)) for number in range(1, 60)]
+    attach(database, project, "issues", 1, DISCUSSIONS, *threads, discussion("last", note(99, "The seagull.")))
+    database.close()
+    client = client_of(app)
+    assert "note_99" not in read(client.get(ISSUE).text).ids
+    assert "note_99" in read(client.get(f"{ISSUE}?note=99").text).ids
+
+
+def test_a_post_leads_to_the_account_that_is_followed_and_names_whom_it_answers_or_repeats(tmp_path: Path) -> None:
+    path = tmp_path / "lore.db"
+    client = client_of(ordinary(path))
+    first = post(MIRA, "a").record.uri
+    with closing(open_database(str(path))) as database:
+        share(database, post(OTTO, "c", subject_uri=first), post(OTTO, "d"))
+    account = account_address(MIRA)
+    for address in ("/", "/posts", post_address(first), account):
+        page = read(client.get(address).text)
+        assert account in page.links, address
+        assert account_address(OTTO) not in page.links, address
+    text = " ".join(read(client.get("/posts").text).text.split())
+    assert "reply to @mira.test" in text
+    assert "repost of @mira.test" in text
+    assert post_address(first) in read(client.get("/posts").text).links
+
+
+def test_an_account_counts_the_posts_that_are_stored_and_leads_to_its_page(client: TestClient) -> None:
+    html = client.get("/accounts/mira.test").text
+    assert ">Posts <span" in html
+    assert '<span class="count">1</span>' in html
+    assert f"https://bsky.app/profile/{MIRA.replace(':', '%3A')}" in read(html).links
+    assert "0 posts" not in read(html).text + read(client.get("/accounts").text).text
+
+
+def test_what_waits_is_counted_in_the_heading_that_home_loads_and_is_a_section(app: App) -> None:
+    client = client_of(with_login(app, "mira"))
+    part = client.get("/waiting", headers={"hx-request": "true"}).text
+    assert '<h2 id="waiting"><a href="/waiting">Waiting for you</a> <span class="count">1</span></h2>' in part
+    assert '<a href="/waiting" aria-current="page">Waiting</a>' in client.get("/waiting").text
+    home = client.get("/").text
+    assert home.index("Waiting for you") < home.index("Recently changed"), "a narrow page shows it first"
+    assert read(home).links.count("/waiting") == 2, "the section and the heading"
+
+
+def test_lists_and_items_use_the_same_words_for_answers_and_discussions(client: TestClient) -> None:
+    listed = read(client.get("/topics").text)
+    assert "unanswered" in listed.text
+    assert "not answered" not in listed.text
+    topic = read(client.get(TOPIC).text).text
+    assert all(words in topic for words in ("unanswered", "2 comments", "lore sync"))
+    for address in ("/mrs", CHANGE, f"{CHANGE}?system=yes"):
+        assert "3 discussions" in read(client.get(address).text).text, address
+
+
+def test_an_item_says_when_it_was_opened_and_updated_without_a_pointer(client: TestClient) -> None:
+    for address in (ISSUE, CHANGE, TOPIC):
+        assert read(client.get(address).text).text.count("2023-11-14 22:13 UTC") == 2, address
+
+
+def test_a_file_is_shown_above_the_form_for_another_one_which_knows_its_project(client: TestClient) -> None:
+    shown, empty = client.get("/files?path=src/moor.py").text, client.get("/files").text
+    assert '<details class="more"><summary>Another file</summary>' in shown
+    assert f"<option selected>{PATH}</option>" in shown
+    assert "<details" not in empty
+    assert "<form" in empty.partition("<main")[2]
+
+
+def test_status_names_what_is_due_and_shows_no_green_mark_for_a_source_without_a_bound(app: App) -> None:
+    client = client_of(with_login(app, "mira"))
+    html = client.get("/status").text
+    page = read(html)
+    assert all(words in page.text for words in ("9 items due", "2 accounts due", "Nothing is pending."))
+    assert 'class="dot warn"' in html
+    assert 'class="dot good"' not in html + client.get("/").text
+    assert "9 items due" in read(client.get("/").text).text
+
+
+def test_coverage_begins_each_row_with_the_list_and_names_the_command_that_reads_the_rest(client: TestClient) -> None:
+    html = client.get("/coverage").text
+    assert '<th scope="row">merge requests</th>' in html
+    assert "Run lore sync to read it." in read(html).text
+    assert "/status" in read(html.partition("<main")[2]).links
+
+
+@pytest.mark.parametrize(
+    ("changes", "mark"),
+    [
+        ({"bound_seconds": 900}, "good"),
+        ({}, ""),
+        ({"bound_seconds": 900, "behind": 1}, "warn"),
+        ({"bound_seconds": 900, "fresh": False}, "bad"),
+        ({"bound_seconds": 900, "error": "refused"}, "bad"),
+    ],
+)
+def test_the_mark_of_a_source_is_green_only_within_its_bound(
+    app: App, monkeypatch: pytest.MonkeyPatch, changes: dict[str, object], mark: str
+) -> None:
+    def changed(app: App) -> SourcesOverview:
+        found = dashboard(app)
+        plain = {"behind": 0, "error": None, **changes}
+        return replace(found, sources=[replace(source, **plain) for source in found.sources])
+
+    monkeypatch.setattr("tidelore.web.activity.dashboard", changed)
+    html = client_of(app).get("/status").text
+    assert f'class="dot {mark}"' in html
+    assert ("too old" in html) == (changes.get("fresh") is False)

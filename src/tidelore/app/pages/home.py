@@ -16,11 +16,12 @@ from tidelore.app.listing import (
     ListedPost,
     ListedTopic,
     ListRequest,
+    PostAuthors,
     PostRequest,
     TopicRequest,
     list_issues,
     list_merge_requests,
-    list_posts,
+    list_posts_with_authors,
     list_topics,
 )
 from tidelore.app.positions import SourceOverview, dashboard
@@ -60,6 +61,7 @@ class HomePage(Struct, frozen=True, kw_only=True):
         means("open merge requests with unresolved threads among the last updated ones, the oldest first"),
     ]
     posts: Annotated[list[ListedPost], means("the newest posts")]
+    authors: Annotated[PostAuthors, means("their authors")]
     sources: Annotated[list[SourceOverview], means("the sources and how old each is")]
 
 
@@ -69,6 +71,7 @@ class WaitingThreads(Struct, frozen=True, kw_only=True):
     items: Annotated[list[ListedThread], means("the threads, the most urgent first, at most 100")]
     total: Annotated[int, means("number of threads that wait for you")]
     review_requests: Annotated[list[RequestedReview], means("merge requests that wait for your review, at most 10")]
+    review_requests_total: Annotated[int, means("number of these merge requests")] = 0
     unknown: Annotated[str | None, means("how to say who you are, if your login is not known; or null")] = None
 
 
@@ -80,7 +83,12 @@ def read_waiting(app: App) -> WaitingThreads:
         if isinstance(error, NotFound) and error.has_no_copy:
             raise
         return WaitingThreads(items=[], total=0, review_requests=[], unknown=error.fix)
-    return WaitingThreads(items=page.items, total=page.total, review_requests=page.review_requests)
+    return WaitingThreads(
+        items=page.items,
+        total=page.total,
+        review_requests=page.review_requests,
+        review_requests_total=page.review_requests_total or 0,
+    )
 
 
 def read_home(app: App) -> HomePage:
@@ -93,10 +101,12 @@ def read_home(app: App) -> HomePage:
     ]
     unresolved = ListRequest(state="opened", limit=OPEN_REVIEWS, with_talk=True, with_total=False)
     reviews = list_merge_requests(app, unresolved).items
+    posts, authors = list_posts_with_authors(app, PostRequest(limit=RECENT_POSTS, with_total=False))
     return HomePage(
         recent=sorted(recent, key=lambda one: one.updated_at, reverse=True)[:RECENT],
         unresolved=sorted((one for one in reviews if one.unresolved), key=lambda one: one.updated_at),
-        posts=list_posts(app, PostRequest(limit=RECENT_POSTS, with_total=False)).items,
+        posts=posts.items,
+        authors=authors,
         sources=dashboard(app).sources,
     )
 

@@ -228,21 +228,22 @@ def _sharers(database: Database, links: list[int], since_ms: int) -> dict[int, l
         f" AND link_id {database.among('ids')} GROUP BY link_id, sharer ORDER BY 3, 2",
         {"ids": database.integers(links), "since": since_ms},
     )
-    handles = _handles(database, {did for _, did, _ in rows})
+    handles, _ = find_handles(database, {did for _, did, _ in rows})
     found: dict[int, list[Sharer]] = {}
     for link_id, did, shared_at in rows:
         found.setdefault(link_id, []).append(Sharer(did, handles.get(did), shared_at))
     return found
 
 
-def _handles(database: Database, dids: set[str]) -> dict[str, str]:
-    """Return the handle of each DID; for accounts no longer followed, the handle under which they posted."""
+def find_handles(database: Database, dids: set[str]) -> tuple[dict[str, str], frozenset[str]]:
+    """Return the handle of each DID, and which are followed; others have the handle under which they posted last."""
     known: dict[str, str] = dict(
         database.read(
             f"SELECT did, handle FROM accounts WHERE did {database.among('dids')}", {"dids": database.texts(dids)}
         )
     )
-    for did in dids - known.keys():
+    followed = frozenset(known)
+    for did in dids - followed:
         rows = database.read(
             "SELECT author_handle FROM posts WHERE author_did = :did AND author_handle IS NOT NULL"
             " ORDER BY sort_at DESC LIMIT 1",
@@ -250,4 +251,4 @@ def _handles(database: Database, dids: set[str]) -> dict[str, str]:
         )
         if rows:
             known[did] = rows[0][0]
-    return known
+    return known, followed
