@@ -76,6 +76,15 @@ def test_a_full_run_is_recorded_in_the_ledger(desk: Desk) -> None:
     assert [run["note"] for run in runs] == ["full sync: cursors were reset", None]
 
 
+def test_a_full_run_prints_how_many_items_of_a_project_it_read_again(desk: Desk) -> None:
+    desk.ingested()
+    lines = desk.run("ingest", "--type", "issues", "--full").out.splitlines()
+    assert [line.split(": ", 1)[1] for line in lines[1:3]] == [
+        "0 issues fetched, 5 already stored",
+        "0 issues fetched, 2 already stored",
+    ]
+
+
 def test_one_forbidden_project_fails_alone_and_the_run_is_partial(desk: Desk) -> None:
     desk.world.gitlab.forbid_project(CONSOLE)
     done = desk.robot("ingest", "--type", "issues")

@@ -50,6 +50,25 @@ def test_init_with_repositories_alone_configures_only_github(home: Path, capsys:
     assert ("export GITHUB_TOKEN=" in shown, "GITLAB" in shown) == (True, False)
 
 
+@pytest.mark.parametrize(("more", "gitlab", "github"), [([], None, "MINE"), (["-p", "a/b"], "MINE", "GITHUB_TOKEN")])
+def test_init_writes_the_token_variable_to_the_host_it_is_for(
+    home: Path, capsys: pytest.CaptureFixture[str], more: list[str], gitlab: str | None, github: str
+) -> None:
+    assert main(["init", "--github-repo", "octo/tide", "--token-env", "MINE", *more]) == 0
+    config = load_config(None, {"HOME": str(home)})
+    assert [host.token_env for host in config.gitlab] == ([] if gitlab is None else [gitlab])
+    assert config.github[0].token_env == github
+    exports = re.findall(r"export (\w+)=", capsys.readouterr().out)
+    assert exports == [name for name in (gitlab, github) if name]
+
+
+def test_init_to_a_folder_is_refused_without_advising_to_overwrite_it(
+    tmp_path: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", "--config", str(tmp_path)]) == 2
+    assert "--overwrite" not in capsys.readouterr().err
+
+
 STEPS = ("lore doctor", "lore sync", "lore search")
 
 

@@ -50,6 +50,7 @@ projects = [{projects}]
 _GITHUB = """\
 [[github]]
 name = "github"
+token_env = {token_env}
 repos = [{repos}]
 """
 
@@ -68,9 +69,7 @@ repos = [{repos}]
 )
 @click.option(
     "--token-env",
-    default="GITLAB_TOKEN",
-    show_default=True,
-    help="Name of the environment variable that holds the token.",
+    help="Name of the environment variable that holds the token; GITLAB_TOKEN or GITHUB_TOKEN if omitted.",
 )
 @click.option("-p", "--project", "projects", multiple=True, metavar="PATH", help="Project to mirror (repeatable).")
 @click.option(
@@ -80,31 +79,36 @@ repos = [{repos}]
 def init_command(
     invocation: Invocation,
     gitlab_url: str,
-    token_env: str,
+    token_env: str | None,
     projects: tuple[str, ...],
     repos: tuple[str, ...],
     overwrite: bool,  # noqa: FBT001
 ) -> Output:
     """Write a configuration file.
 
-    With --github-repo alone, only GitHub is configured; its token is read from GITHUB_TOKEN. The file is created with
-    mode 0600; an existing one is kept unless --overwrite is given. It never contains a token, only the name of the
-    environment variable that holds it. Next steps: export the token, check the setup with `lore doctor`, fetch with
-    `lore sync`, then `lore search`.
+    With --github-repo alone, only GitHub is configured, and --token-env is its variable; with both, it is GitLab's. The
+    file is created with mode 0600; an existing one is kept unless --overwrite is given. It never contains a token, only
+    the name of the environment variable that holds it. Next steps: export the token, check the setup with
+    `lore doctor`, fetch with `lore sync`, then `lore search`.
     """
     import tomllib
     from pathlib import Path
 
     path = Path(invocation.config_file)
+    if path.is_dir():
+        raise UserError(f"{path} is a folder", fix="name a file in it with --config", path=str(path))
     if path.exists() and not overwrite:
         raise UserError(f"{path} already exists", fix="edit it, or replace it with --overwrite", path=str(path))
     gitlab = bool(projects) or not repos
+    gitlab_token = token_env or "GITLAB_TOKEN"
+    github_token = "GITHUB_TOKEN" if gitlab else token_env or "GITHUB_TOKEN"
     parts = [_HEAD]
     if gitlab:
         listed = ", ".join(_quoted(project) for project in projects)
-        parts.append(_GITLAB.format(base_url=_quoted(gitlab_url), token_env=_quoted(token_env), projects=listed))
+        parts.append(_GITLAB.format(base_url=_quoted(gitlab_url), token_env=_quoted(gitlab_token), projects=listed))
     if repos:
-        parts.append(_GITHUB.format(repos=", ".join(_quoted(repo) for repo in repos)))
+        listed = ", ".join(_quoted(repo) for repo in repos)
+        parts.append(_GITHUB.format(token_env=_quoted(github_token), repos=listed))
     text = "\n".join(parts)
     # Validate the file before it is written.
     parse_config(tomllib.loads(text), str(path))
@@ -112,7 +116,7 @@ def init_command(
     lines = [f"Wrote {path}"]
     if not projects and not repos:
         lines.append("Add your projects under [[gitlab]], then:")
-    tokens = [token_env] * gitlab + ["GITHUB_TOKEN"] * bool(repos)
+    tokens = [gitlab_token] * gitlab + [github_token] * bool(repos)
     lines += [f"  export {name}=…" for name in tokens]
     lines += ["  lore doctor", "  lore sync", "  lore search 'words to find'"]
     return Output(WrittenConfig(str(path), list(projects), list(repos)), lines)

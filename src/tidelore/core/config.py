@@ -191,8 +191,10 @@ class ProjectHost(FeedbackHost, frozen=True):
         )
 
     def check(self, where: str, file: str) -> None:
-        from tidelore.core.config_checks import check_allowed_users, check_overrides
+        from tidelore.core.config_checks import check_allowed_users, check_overrides, check_paths
 
+        check_paths(self.projects, f"{where}.projects", "group/project", file)
+        check_paths(self.groups, f"{where}.groups", "group", file)
         check_overrides(self, f"{where}.overrides", file)
         check_allowed_users(self.allowed_users, f"{where}.allowed_users", file)
 
@@ -205,6 +207,12 @@ class GitLabHost(ProjectHost, frozen=True):
     base_url: Name = "https://gitlab.com"
     token_env: Annotated[str, Meta(pattern=VARIABLE)] = "GITLAB_TOKEN"  # noqa: S105 - the name of a variable, not a token
     graphql: Literal["auto", "off"] = "auto"
+
+    def check(self, where: str, file: str) -> None:
+        from tidelore.core.config_checks import check_api_path
+
+        check_api_path(self.base_url, "/api/v4", f"{where}.base_url", file)
+        super().check(where, file)
 
 
 class GitHubRepo(Section, frozen=True):
@@ -270,8 +278,15 @@ class GitHubHost(FeedbackHost, frozen=True):
         return (*repos, *([SyncUnit()] if self.orgs else []))
 
     def check(self, where: str, file: str) -> None:
-        from tidelore.core.config_checks import allowed_users, check_allowed_users, check_app, check_repos
+        from tidelore.core.config_checks import (
+            allowed_users,
+            check_allowed_users,
+            check_app,
+            check_repos,
+            check_web_address,
+        )
 
+        check_web_address(self.base_url, "github.com", "https://api.github.com", f"{where}.base_url", file)
         check_repos(self, f"{where}.repos", file)
         check_app(self, where, file)
         for key, listed in allowed_users(self, where):

@@ -14,7 +14,7 @@ from tidelore.core.errors import ConfigError, UserError
 from tidelore.core.references import parse_horizon
 
 if TYPE_CHECKING:
-    from tidelore.core.config import GitHubHost, Host, ProjectHost
+    from tidelore.core.config import Bluesky, GitHubHost, Host, ProjectHost
 
 ASSOCIATIONS = ("@owner", "@member", "@collaborator", "@contributor", "@author")
 
@@ -29,14 +29,7 @@ def check_hosts(listed: Sequence[Host], file: str) -> None:
     names: dict[str, str] = {}
     for where, host in hosts:
         name = host.name
-        if not _is_address(host.base_url):
-            # Do not repeat the value: it may contain a password.
-            raise ConfigError(
-                f"{file}: {where}.base_url: not an http(s) URL",
-                fix='write it like "https://gitlab.example.com"',
-                file=file,
-                key=f"{where}.base_url",
-            )
+        _check_address(host.base_url, "https://gitlab.example.com", f"{where}.base_url", file)
         if name in names:
             raise ConfigError(
                 f"{file}: {where}.name: {name!r} is already used by {names[name]}",
@@ -48,6 +41,13 @@ def check_hosts(listed: Sequence[Host], file: str) -> None:
     for where, host in hosts:
         host.check(where, file)
         check_since(host, where, file)
+
+
+def check_bluesky(settings: Bluesky, file: str) -> None:
+    """Reject addresses of Bluesky's servers that are no URLs, or that contain the path of the API."""
+    _check_address(settings.base_url, "https://public.api.bsky.app", "bluesky.base_url", file)
+    _check_address(settings.plc_url, "https://plc.directory", "bluesky.plc_url", file)
+    check_api_path(settings.base_url, "/xrpc", "bluesky.base_url", file)
 
 
 def check_overrides(host: ProjectHost, where: str, file: str) -> None:
@@ -71,6 +71,46 @@ def check_overrides(host: ProjectHost, where: str, file: str) -> None:
                 key=key,
             )
         seen[entry.project] = f"{where}[{index}]"
+
+
+def check_api_path(base_url: str, path: str, key: str, file: str) -> None:
+    """Reject an address that ends with the path of the API, which is added to every request."""
+    from urllib.parse import urlsplit
+
+    if urlsplit(base_url).path.rstrip("/").endswith(path):
+        raise ConfigError(
+            f"{file}: {key}: ends with {path}, which is added to every request",
+            fix=f"remove {path} from it",
+            file=file,
+            key=key,
+        )
+
+
+def check_web_address(base_url: str, web: str, api: str, key: str, file: str) -> None:
+    """Reject the address of the web pages of a service whose API has another host name."""
+    from urllib.parse import urlsplit
+
+    if urlsplit(base_url).hostname in {web, f"www.{web}"}:
+        raise ConfigError(
+            f"{file}: {key}: {web} serves the web pages, not the API",
+            fix=f'write "{api}", or remove the key',
+            file=file,
+            key=key,
+        )
+
+
+def check_paths(names: Sequence[str], where: str, form: str, file: str) -> None:
+    """Reject a web address where the path of a project or group is expected."""
+    for index, name in enumerate(names):
+        if "://" in name:
+            # Do not repeat the value: it may contain a password.
+            key = f"{where}[{index}]"
+            raise ConfigError(
+                f"{file}: {key}: a web address instead of a path",
+                fix=f'write only the path, such as "{form}"',
+                file=file,
+                key=key,
+            )
 
 
 def check_since(host: Host, where: str, file: str) -> None:
@@ -143,6 +183,12 @@ def check_app(host: GitHubHost, where: str, file: str) -> None:
             file=file,
             key=f"{where}.{missing[0]}",
         )
+
+
+def _check_address(url: str, example: str, key: str, file: str) -> None:
+    if not _is_address(url):
+        # Do not repeat the value: it may contain a password.
+        raise ConfigError(f"{file}: {key}: not an http(s) URL", fix=f'write it like "{example}"', file=file, key=key)
 
 
 def _is_address(text: str) -> bool:

@@ -103,9 +103,10 @@ def parse_config(tree: dict[str, Any], file: str = "<memory>", tables: HostTable
     )
     if hosts:
         config = msgspec.structs.replace(config, others=hosts)
-    from tidelore.core.config_checks import check_hosts
+    from tidelore.core.config_checks import check_bluesky, check_hosts
 
     check_hosts(all_hosts(config), file)
+    check_bluesky(config.bluesky, file)
     if config.embedding.chunk_overlap >= config.embedding.chunk_words:
         key = "embedding.chunk_overlap"
         said = f"{file}: {key}: must be smaller than chunk_words ({config.embedding.chunk_words})"

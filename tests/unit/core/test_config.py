@@ -307,6 +307,48 @@ def test_an_invalid_url_is_refused_without_quoting_it(section: str, url: str) ->
     assert "hunter2" not in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("section", "table", "key", "fix"),
+    [
+        ("gitlab", {"base_url": "https://host/api/v4/"}, "gitlab[0].base_url", "remove /api/v4"),
+        ("gitlab", {"base_url": "https://host/relative/api/v4"}, "gitlab[0].base_url", "remove /api/v4"),
+        ("github", {"base_url": "https://github.com"}, "github[0].base_url", "https://api.github.com"),
+        ("github", {"base_url": "https://www.github.com/"}, "github[0].base_url", "https://api.github.com"),
+        ("gitlab", {"projects": ["a/b", "https://me:hunter2@host/c/d"]}, "gitlab[0].projects[1]", "group/project"),
+        ("gitlab", {"groups": ["https://host/groups/hunter2"]}, "gitlab[0].groups[0]", "only the path"),
+    ],
+)
+def test_an_address_with_a_wrong_part_is_refused_with_the_right_form(
+    section: str, table: dict[str, Any], key: str, fix: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_config({section: [table]})
+    assert caught.value.details["key"] == key
+    assert fix in str(caught.value.fix)
+    assert "hunter2" not in f"{caught.value.message} {caught.value.fix} {caught.value.details}"
+
+
+@pytest.mark.parametrize("url", ["https://gitlab.example.com/gitlab", "https://host/api/v4x"])
+def test_a_base_url_with_a_relative_path_is_allowed(url: str) -> None:
+    assert parse_config({"gitlab": [{"base_url": url}]}).gitlab[0].base_url == url
+
+
+@pytest.mark.parametrize(
+    ("key", "url"),
+    [
+        ("base_url", "public.api.bsky.app"),
+        ("base_url", "https://me:hunter2@host"),
+        ("base_url", "https://host/xrpc/"),
+        ("plc_url", "plc.directory"),
+    ],
+)
+def test_an_invalid_address_of_a_bluesky_server_is_refused_without_quoting_it(key: str, url: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_config({"bluesky": {key: url}})
+    assert caught.value.details["key"] == f"bluesky.{key}"
+    assert "hunter2" not in f"{caught.value.message} {caught.value.fix}"
+
+
 @pytest.mark.parametrize("first", ["gitlab", "github"])
 def test_two_hosts_with_the_same_name_are_refused(first: str) -> None:
     tree: dict[str, Any] = {first: [{"name": "same"}]}

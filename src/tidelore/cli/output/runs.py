@@ -156,6 +156,8 @@ def _found_line(scope: ScopeCounts, noun: str) -> str:
     parts = [f"{plural(scope.created + scope.changed, noun)} fetched"]
     if scope.changed:
         parts.append(f"{scope.changed:,} of them updated")
+    if scope.replayed:
+        parts.append(f"{scope.replayed:,} already stored")
     if scope.labels_created:
         parts.append(f"{plural(scope.labels_created, 'new label')}")
     if scope.assignees:
