@@ -95,7 +95,7 @@ def sample(told: dict[str, Any]) -> str:
     if told["choices"]:
         return str(told["choices"][-1])
     if told["type"] == "string":
-        return "x"
+        return "1m" if told.get("metavar") == "DURATION" else "x"
     least = told["minimum"] if told["minimum"] is not None else told["maximum"]
     return str(least if least is not None else 1)
 

@@ -144,12 +144,17 @@ class Talkers:
 
 @dataclass
 class Reference:
-    """What a full scan of everything at each poll would have made of it."""
+    """What a full scan of everything at each poll would have made of it.
+
+    With `holds_all`, comments of pull requests that are not tracked are stored too.
+    """
 
     world: World
+    holds_all: bool = False
     seen: dict[tuple[str, int], Version] = field(default_factory=dict)
     held: dict[tuple[str, int], Version] = field(default_factory=dict)
-    """What was last shown while its pull request was blocked: it counts when that ends, whatever became of it since."""
+    """What was last shown while its pull request was blocked, or not tracked: it counts when that ends, whatever became
+    of it since."""
     keys: set[str] = field(default_factory=set)
     commands: set[tuple[int, int]] = field(default_factory=set)
     ended: set[int] = field(default_factory=set)
@@ -168,7 +173,7 @@ class Reference:
                     self.commands.add((version.id, version.updated_s * 1000))
             elif status == "awaiting_feedback":
                 self._take(version)
-            elif status == "blocked":
+            elif status == "blocked" or (status is None and self.holds_all):
                 self.held[version.kind, version.id] = version
         self.ended |= ended
 

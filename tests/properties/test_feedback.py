@@ -83,6 +83,15 @@ _ALIVE: dict[str, tuple[int, ...]] = dict.fromkeys(WAYS, ())
     exclusive=False,
     numeric=False,
 )
+@example(
+    history=[
+        ([Act("comment", 2, 0)], _ALIVE),
+        ([Act("track", 2, 0), Act("edit", 0, 0)], _ALIVE),
+    ],
+    sizes=dict.fromkeys(WAYS, 2),
+    exclusive=False,
+    numeric=False,
+)
 def test_every_polling_mode_ingests_what_a_full_scan_at_each_poll_shows(
     history: list[Any], sizes: dict[str, int], exclusive: bool, numeric: bool
 ) -> None:
@@ -90,7 +99,8 @@ def test_every_polling_mode_ingests_what_a_full_scan_at_each_poll_shows(
     world.github.settings.since_exclusive = exclusive
     world.github.settings.numeric_links_from_page = 2 if numeric else None
     world.github.settings.anonymous_limit = None
-    talkers, reference = Talkers(world), Reference(world)
+    talkers = Talkers(world)
+    references = {way: Reference(world, holds_all=host["mirror"] == "all") for way, host in WAYS.items()}
     with ExitStack() as stack:
         benches = {way: stack.enter_context(opened(world, sizes[way], **host)) for way, host in WAYS.items()}
         for bench in benches.values():
@@ -105,9 +115,9 @@ def test_every_polling_mode_ingests_what_a_full_scan_at_each_poll_shows(
                 poll_whole(bench, deaths[way])
             statuses = {way: status_of(bench) for way, bench in benches.items()}
             assert all(found == statuses["repo"] for found in statuses.values()), statuses
-            reference.scan(statuses["repo"], tracked_since(benches["repo"]))
             for way, bench in benches.items():
-                keys = bench.event_keys()
+                reference, keys = references[way], bench.event_keys()
+                reference.scan(statuses[way], tracked_since(bench))
                 assert len(keys) == len(set(keys)), way
                 assert set(keys) == reference.keys, way
                 assert stored_commands(bench) == reference.commands, way
