@@ -14,7 +14,7 @@ from types import ModuleType
 from tidelore import __version__
 
 _OBJECTS = 10_000
-"""How many more objects than now may exist before garbage is looked for: of these, a fresh command makes fewer."""
+"""How many new objects trigger a garbage collection; most commands create fewer."""
 
 
 class _Postponed(ModuleType):
@@ -94,7 +94,7 @@ def run() -> None:
     from tidelore.cli.main import main
 
     gc.freeze()
-    # Most commands end before so many objects that need a collection were made.
+    # Most commands end before they make enough objects to need a collection.
     gc.set_threshold(_OBJECTS)
     gc.enable()
     if isinstance(sys.stdout, io.TextIOWrapper):

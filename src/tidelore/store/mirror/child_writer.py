@@ -207,7 +207,7 @@ class ChildWriter:
         if self._consumer is None or comments_of is None:
             return
         project, consumer = self._scope.project, self._consumer
-        # A comment is made of every note, so leave out the parents that nobody follows: mostly all of them.
+        # Making a comment of every note costs time, so parents that are not followed are left out: usually all of them.
         chosen = [reading for reading in readings if consumer.concerns(project, reading.parent.iid)]
         parents = {reading.parent.id: reading.parent for reading in chosen}
         children = (Child(reading.parent.id, item) for reading in chosen for item in reading.children.items)
