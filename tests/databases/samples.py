@@ -35,7 +35,7 @@ TABLES = (
     "tracked_prs", "tracked_pr_history", "feedback_events", "action_tokens", "outbox",
     "operator_commands", "issue_comment_cursors", "issue_followups", "metric_counters", "poll_costs",
     "accounts", "posts", "links", "post_links", "service_jobs", "source_budgets", "local_secrets",
-    "child_sync", "refused_children", "source_pauses", "rate_budgets", "own_logins", "saved_searches",
+    "child_sync", "refused_children", "source_pauses", "source_access", "rate_budgets", "own_logins", "saved_searches",
     "hook_deliveries", "hook_projects",
 )  # fmt: skip
 

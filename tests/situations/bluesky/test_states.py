@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.situations.bluesky.house import CYCLE, DAY, Reaper, Waters
+from tests.properties.inprocess import BASE_URL
+from tests.situations.bluesky.house import CYCLE, DAY, Reaper, Waters, configured
 
 from tidelore.core.errors import UserError
 from tidelore.store.mirror.accounts import FIRST_PAUSE_MS, pause_account, reset_account, resume_account
@@ -234,3 +235,18 @@ def test_a_first_backfill_stops_at_the_look_back_and_stores_a_position(waters: W
     ((last_cursor,),) = waters.rows("SELECT last_cursor FROM poll_state")
     assert last_cursor is not None
     assert waters.cycle(everyone=True).told == []
+
+
+def test_unavailable_accounts_are_polled_at_once_after_the_address_of_the_appview_was_changed(waters: Waters) -> None:
+    waters.add(ALICE, "bob.test")
+    waters.sky.suspend(ALICE, "takendown")
+    for _ in range(4):
+        waters.poll(everyone=True)
+    waters.world.advance(60)
+    assert waters.account(ALICE).state == "unavailable"
+    assert waters.poll().accounts == 0, "the pause of an unavailable account has grown"
+    waters.config = configured(base_url=BASE_URL.replace("127.0.0.1", "localhost"))
+    waters.sky.reactivate(ALICE)
+    assert [account.handle for account in waters.poll().told] == [ALICE]
+    assert waters.account(ALICE).state == "established"
+    assert waters.poll().accounts == 0

@@ -162,6 +162,7 @@ async def open_bluesky(wiring: Wiring) -> AsyncIterator[BlueskySource]:
             on_pause=partial(wiring.keep_pause, name) if name else None,
         )
 
+    wiring.note_access("bluesky", settings.base_url)
     local = is_loopback(settings.base_url) or is_loopback(settings.plc_url)
     origins = Origins(partial(connect, reach="public_or_local" if local else "public"), local=local)
     try:
