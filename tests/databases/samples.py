@@ -51,6 +51,17 @@ def add_project(
         return save_project(tx, "gitlab", path, record, now_ms)
 
 
+def add_older_project(database: Database) -> ProjectRow:
+    """Add the project to a database whose schema is older than the program's: projects had fewer columns."""
+    with database.transaction() as tx:
+        tx.execute(
+            "INSERT INTO projects (source, remote_id, path, name, archived, configured, created_at, updated_at)"
+            " VALUES ('gitlab', 1, 'port/harbour', 'harbour', 0, 'port/harbour', :now, :now)",
+            {"now": CREATED},
+        )
+    return ProjectRow(1, "gitlab", 1, "port/harbour", "harbour", "port/harbour", 0, CREATED)
+
+
 def scope_of(project: ProjectRow, surface: str = "gitlab.issues") -> Scope:
     return Scope("gitlab", surface, str(project.remote_id), project.id, project.path)
 

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from tests.databases.catalogue import columns_of, indexes_of, schema_of
 from tests.databases.racing import race
-from tests.databases.samples import CREATED, NUMBERED, TABLES, add_project, dump, issue
+from tests.databases.samples import CREATED, NUMBERED, TABLES, add_older_project, add_project, dump, issue, scope_of
 
 from tidelore.core.errors import DatabaseUnusable, NotFound, SchemaTooNew
-from tidelore.core.model import Scope
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.ports import Batch
 from tidelore.store.database import migrate as module
@@ -120,13 +119,8 @@ def test_a_later_migration_is_applied_to_existing_rows(database: Database, with_
 def test_migration_7_drops_indexes_and_keeps_every_row(connect: Callable[[], Database]) -> None:
     database = connect()
     migrate(database, 5, upto=6)
-    with database.transaction() as tx:
-        # Projects have more columns since.
-        tx.execute(
-            "INSERT INTO projects (source, remote_id, path, name, archived, configured, created_at, updated_at)"
-            " VALUES ('gitlab', 1, 'port/harbour', 'harbour', 0, 'port/harbour', 1, 1)"
-        )
-    writer = PageWriter(database, Scope("gitlab", "gitlab.issues", "1", 1, "port/harbour"), ISSUES, lambda: CREATED)
+    project = add_older_project(database)
+    writer = PageWriter(database, scope_of(project, "gitlab.issues"), ISSUES, lambda: CREATED)
     writer.commit(Batch([issue(1, CREATED, labels=("bug",)), issue(2, CREATED + 1)], Cursor()))
     with database.transaction() as tx:
         tx.execute("UPDATE issues SET status_name = 'Ready' WHERE iid = 1")
