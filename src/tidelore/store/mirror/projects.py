@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 _FILED_BY_NAME = (
     "tracked_prs", "feedback_events", "action_tokens", "outbox", "operator_commands", "issue_comment_cursors",
 )  # fmt: skip
-_FIELDS = "id, source, remote_id, path, name, configured, archived, updated_at, node_id, has_topics, base_url"
+_FIELDS = (
+    "id, source, remote_id, path, name, configured, archived, updated_at, node_id, has_topics, base_url, tracking_rule"
+)
 
 
 class ProjectRow(Struct, frozen=True):
     """A stored project.
 
     `configured` is its name in the configuration, `updated_at` when its forge last returned it, and `base_url` at which
-    address that was; None if it was not recorded.
+    address that was; None if it was not recorded. `tracking_rule`: the rule by which pull requests were last tracked.
     """
 
     id: int
@@ -42,6 +44,7 @@ class ProjectRow(Struct, frozen=True):
     node_id: str | None = None
     has_topics: int = 0
     base_url: str | None = None
+    tracking_rule: str | None = None
 
 
 def save_project(
@@ -122,6 +125,11 @@ def check_identity(project: ProjectRow, remote_id: int, name: str | None = None)
             known_id=project.remote_id,
             found_id=remote_id,
         )
+
+
+def set_tracking_rule(tx: Transaction, project_id: int, rule: str) -> None:
+    """Store the rule for whose authors and labels open pull requests were looked for."""
+    tx.execute("UPDATE projects SET tracking_rule = :rule WHERE id = :id", {"rule": rule, "id": project_id})
 
 
 def set_configured(tx: Transaction, project: ProjectRow, configured: str) -> None:

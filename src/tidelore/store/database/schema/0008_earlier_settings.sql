@@ -5,3 +5,4 @@ CREATE TABLE source_access (
     updated_at  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 ALTER TABLE projects ADD COLUMN base_url TEXT;                           -- address of the server that last returned it
+ALTER TABLE projects ADD COLUMN tracking_rule TEXT;                      -- authors and labels whose open pull requests were last looked for
