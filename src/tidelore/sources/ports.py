@@ -291,7 +291,7 @@ class Wiring(Struct, frozen=True):
     """The dependencies of every source.
 
     `accesses` receives, for each host that is opened, a hash of its address, its credentials, and the other settings by
-    which a request or a list is refused.
+    which a list is refused or an account is due.
     """
 
     config: Config
@@ -321,7 +321,7 @@ class Wiring(Struct, frozen=True):
             self.pauses.keep(source, until_ms)
 
     def note_access(self, source: str, *parts: str) -> None:
-        """Note a host's address, its credentials, and the other settings by which reads fail; kept as a hash only."""
+        """Note the address of a host, its credentials, and other settings by which reads fail or wait, as a hash."""
         self.accesses[source] = blake2b("\0".join(parts).encode(), digest_size=8, person=b"tidelore access").hexdigest()
 
     def http_client(

@@ -250,3 +250,20 @@ def test_unavailable_accounts_are_polled_at_once_after_the_address_of_the_appvie
     assert [account.handle for account in waters.poll().told] == [ALICE]
     assert waters.account(ALICE).state == "established"
     assert waters.poll().accounts == 0
+
+
+def test_accounts_keep_to_a_shorter_staleness_at_once_and_are_not_polled_more_often_after_that(waters: Waters) -> None:
+    waters.config = configured(interval_minutes=15, max_staleness_minutes=7 * 24 * 60)
+    waters.add(ALICE, "bob.test")
+    for _ in range(2):
+        waters.cycle(everyone=True)
+    assert waters.account(ALICE).next_poll_at > waters.clock.now_ms() + 2 * DAY * 1000
+    waters.world.advance(DAY)
+    assert waters.poll().accounts == 0
+    waters.config = configured(interval_minutes=15, max_staleness_minutes=60)
+    waters.sky.post(ALICE, "Said a day after the last poll")
+    assert waters.poll().accounts == 2
+    assert waters.held(ALICE) == waters.truth(ALICE)
+    assert waters.poll().accounts == 0
+    waters.config = configured(interval_minutes=15, max_staleness_minutes=60, posts_per_page=20)
+    assert waters.poll().accounts == 0, "other settings say nothing of when an account is due"

@@ -1,7 +1,8 @@
 """Stores how each host was last accessed, and ends pauses after refusals when that changes (table `source_access`).
 
 A refusal answers the credentials of a request: with others, or at another address, there is no reason to wait before
-the next attempt. Positions and stored items stay as they are. Without a change this is one read.
+the next attempt. Accounts are due at once, because their next poll was scheduled by the earlier settings. Positions and
+stored items stay as they are. Without a change this is one read.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _AGAIN = (
     f"UPDATE child_sync SET attempts = 1 WHERE attempts > 1 AND {_OF_SOURCE}",
     "UPDATE projects SET members_at = NULL WHERE source = :source",
 )
-_ACCOUNTS_AGAIN = "UPDATE accounts SET next_poll_at = :now WHERE state = 'unavailable' AND next_poll_at > :now"
+_ACCOUNTS_AGAIN = "UPDATE accounts SET next_poll_at = :now WHERE state <> 'paused' AND next_poll_at > :now"
 
 
 def note_access(database: Database, fingerprints: Mapping[str, str], now_ms: int) -> list[str]:
