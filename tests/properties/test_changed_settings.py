@@ -18,6 +18,7 @@ from tests.properties.audit import compare
 from tests.properties.inprocess import BASE_URL, NEVER_SECONDS, PROJECT, House, MortalApp, Reaper, scratch
 from tests.properties.test_accounts import DEEDS, NAMES, Life
 from tests.situations.bluesky.house import configured
+from tests.situations.feedback.bench import Bench, key
 from tests.situations.github.house import REPO, GitHubHouse
 from tests.support.deep import gate_cases
 
@@ -287,3 +288,46 @@ def check_accounts(seed: int) -> None:
 @gate_cases(4)
 def test_accounts_are_whole_whatever_the_settings_of_earlier_polls_were(seed: int) -> None:
     check_accounts(seed)
+
+
+AUTHORS = ("robin", "sam", "kim")
+SPEAKERS = ("octo", "somebody", "stranger")
+
+
+def check_feedback(seed: int) -> None:
+    """Let rules and allowed users change between polls; at the end everybody counts, on everybody's pull requests."""
+    rng = random.Random(seed)
+    with scratch() as folder:
+        world, mirrors = World(seed=5), rng.choice(("all", "followed"))
+        world.github.create_repo(REPO)
+        bench = Bench(world, folder, per_page=rng.choice((2, 5, 100)))
+        said: set[str] = set()
+        for turn in range(rng.randrange(2, 7)):
+            for _ in range(rng.randrange(3)):
+                labels = ["Agent"] if rng.random() < 0.3 else []
+                world.github.create_pull(REPO, f"change {turn}", author=rng.choice(AUTHORS), labels=labels)
+                world.advance(rng.randrange(90))
+            pulls = [thread.number for thread in world.github.repository(REPO).threads]
+            for number in rng.choices(pulls, k=rng.randrange(4)) if pulls else ():
+                talk = rng.choice((world.github.comment, world.github.review_comment))
+                said.add(key(talk(REPO, number, f"turn {turn}", rng.choice(SPEAKERS))))
+                world.advance(rng.randrange(90))
+            bench.host = {
+                "mirror": mirrors,
+                "fetch": rng.choice(("auto", "repo", "thread")),
+                "incremental": rng.random() < 0.8,
+                "track_authors": rng.sample(AUTHORS, rng.randrange(3)),
+                "track_labels": ["agent"] if rng.random() < 0.3 else [],
+                "allowed_users": rng.choice(([], ["*"], ["somebody"], ["stranger", "octo"])),
+            }
+            bench.poll_all(reaper=Reaper(rng.randrange(60)) if rng.random() < 0.4 else None)
+            world.advance(rng.choice((1, 90, 90_000)))
+        bench.host |= {"track_authors": [*AUTHORS], "allowed_users": ["*"], "incremental": True}
+        bench.settle(ENOUGH, SOON)
+        assert said - set(bench.event_keys()) == set()
+
+
+@pytest.mark.parametrize("seed", range(8))
+@gate_cases(4)
+def test_every_comment_becomes_an_event_whatever_the_rules_of_earlier_polls_were(seed: int) -> None:
+    check_feedback(seed)
