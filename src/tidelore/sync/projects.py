@@ -259,9 +259,8 @@ def _says_the_same(known: ProjectRow, configured: str, listed: ProjectRecord) ->
 
 
 def _save(session: Session, source: ProjectSource, configured: str, record: ProjectRecord) -> ProjectRow:
-    database, now = session.shop.database, session.shop.clock.now_ms()
+    database, now, address = session.shop.database, session.shop.clock.now_ms(), _address(session, source)
     with session.writing() as tx:
-        address = _address(session, source)
         project = store_repository(tx, database, source.name, configured, record, now, address)
     session.shop.seam(Seam.PROJECT_RESOLVED)
     return project
