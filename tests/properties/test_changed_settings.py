@@ -7,6 +7,7 @@ No verification takes part before the comparison, except for what no setting dec
 
 from __future__ import annotations
 
+import asyncio
 import random
 import re
 from contextlib import closing
@@ -22,6 +23,7 @@ from tests.situations.feedback.bench import Bench, key
 from tests.situations.github.house import REPO, GitHubHouse
 from tests.support.deep import gate_cases
 
+from tidelore.app.mirroring import audit
 from tidelore.core.clock import format_instant
 from tidelore.core.config_file import parse_config
 from tidelore.store.mirror.accounts import find_account, pause_account, remove_account, resume_account
@@ -44,8 +46,8 @@ ENOUGH, SOON = 3, 100
 """Runs after the last change of settings, and the seconds before each: no pause after a refusal ends by itself."""
 ADDRESSES = (BASE_URL, BASE_URL.replace("127.0.0.1", "localhost"))
 SWITCHES = ("fetch_resource_events", "fetch_mr_closes_issues", "fetch_mr_diffs", "verify_reviewers")
-REFUSED = ("resource_[a-z]+_events", "closes_issues", "diffs", "reviewers", "discussions")
-"""Children that a token with few rights may not read."""
+REFUSED = ("resource_[a-z]+_events", "closes_issues", "diffs", "reviewers", "discussions", "issues", "merge_requests")
+"""Children and lists that a token with few rights may not read."""
 
 
 def trouble(world: World, rng: random.Random) -> None:
@@ -146,6 +148,8 @@ def check_gitlab(seed: int) -> None:
             assert report is not None
             assert [scope.error for scope in report.scopes if scope.error] == []
         compare(life)
+        audited = asyncio.run(audit(life.app(Reaper()), None))
+        assert (audited.differences, audited.unread) == ([], [])
         assert life.statuses() == life.world.gitlab.truth_statuses(PROJECT)
 
 
@@ -155,7 +159,7 @@ def test_a_project_is_whole_whatever_the_settings_of_earlier_runs_were(seed: int
     check_gitlab(seed)
 
 
-GITHUB_REFUSED = ("issues/[0-9]+/timeline", "pulls/[0-9]+/files", "pulls/[0-9]+/reviews", "graphql")
+GITHUB_REFUSED = ("issues", "pulls", "issues/[0-9]+/timeline", "pulls/[0-9]+/files", "pulls/[0-9]+/reviews", "graphql")
 
 
 class GitHubLife(GitHubHouse):
@@ -220,6 +224,7 @@ def check_github(seed: int) -> None:
         assert [found for found in life.differences() if found.endswith("missing")] == []
         life.verify()
         assert life.differences() == []
+        assert life.audit().differences == []
 
 
 @pytest.mark.parametrize("seed", range(8))
