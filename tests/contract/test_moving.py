@@ -46,6 +46,7 @@ OTHER_ROWS = (
     ),
     "source_budgets (source, remaining, updated_at) VALUES ('s', -1, 1)",
     "source_pauses (source, until_at, updated_at) VALUES ('s', 1, 1)",
+    "source_access (source, fingerprint, updated_at) VALUES ('s', '00ff', 1)",
     "rate_budgets VALUES ('s', NULL, NULL, NULL, 0, 0, 0, 0, 1, 1)",
     (
         "action_tokens (repo_full_name, token, project_id, scope_kind, scope_number, source, status, created_at,"

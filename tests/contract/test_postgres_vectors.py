@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import psycopg
 import pytest
 from tests.databases.letters import TITLES, Words, document, embedded, index_of, titles_near, vector_of
 from tests.databases.postgres_server import PostgresServer
-from tests.databases.samples import add_project, issue
+from tests.databases.samples import add_older_project, add_project, issue
 from tests.databases.talk import keep
 
 from tidelore.search.find import MODES, SearchRequest, find
@@ -19,6 +19,7 @@ from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.parents import ISSUES
+from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.reading import vector_rows
 from tidelore.store.reading.vector_models import in_rows
 from tidelore.store.reading.vector_rows import build_graph, has_graph
@@ -44,8 +45,8 @@ def copy(database: Database, monkeypatch: pytest.MonkeyPatch) -> Database:
     return filled(database)
 
 
-def filled(database: Database) -> Database:
-    project = add_project(database)
+def filled(database: Database, add: Callable[[Database], ProjectRow] = add_project) -> Database:
+    project = add(database)
     keep(database, project, ISSUES, [issue(number, title=title) for number, title in enumerate(TITLES, 1)])
     document(database)
     return database
@@ -137,7 +138,7 @@ def test_migration_3_keeps_vectors_in_rows_where_there_are_any(
     with postgres_server.fresh_database() as address, closing(open_database(address)) as database:
         migrate(database, 0, upto=2)
         if has_vectors:
-            filled(database)
+            filled(database, add_older_project)
             embedded(database)
             assert in_rows(database)
         migrate(database, 0)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.contract.test_store_fulltext import document, write
 from tests.contract.test_store_languages import TEXTS
 from tests.databases.postgres_server import PostgresServer
-from tests.databases.samples import add_project
+from tests.databases.samples import add_older_project, add_project
 
 from tidelore.core.model import Document
 from tidelore.search.lexical import rank_lexical
@@ -120,7 +120,7 @@ def test_a_query_gives_the_same_first_ten(both: list[Database]) -> None:
 def test_migration_6_makes_words_of_older_documents_findable(postgres_server: PostgresServer) -> None:
     with postgres_server.fresh_database() as address, closing(open_database(address)) as database:
         migrate(database, 1, upto=5)
-        add_project(database)
+        add_older_project(database)
         older = document("issue", 1, ("issue", 1), "Crane", "os.path.join fails in services/billing/usage.py")
         write(database, replace(older, labels=("bug",)))
         assert migrate(database, 1, upto=6) == [6]

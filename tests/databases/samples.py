@@ -35,7 +35,7 @@ TABLES = (
     "tracked_prs", "tracked_pr_history", "feedback_events", "action_tokens", "outbox",
     "operator_commands", "issue_comment_cursors", "issue_followups", "metric_counters", "poll_costs",
     "accounts", "posts", "links", "post_links", "service_jobs", "source_budgets", "local_secrets",
-    "child_sync", "refused_children", "source_pauses", "rate_budgets", "own_logins", "saved_searches",
+    "child_sync", "refused_children", "source_pauses", "source_access", "rate_budgets", "own_logins", "saved_searches",
     "hook_deliveries", "hook_projects",
 )  # fmt: skip
 
@@ -49,6 +49,17 @@ def add_project(
     record = ProjectRecord(remote_id, path, path.rpartition("/")[2], f"https://forge.test/{path}", archived=False)
     with database.transaction() as tx:
         return save_project(tx, "gitlab", path, record, now_ms)
+
+
+def add_older_project(database: Database) -> ProjectRow:
+    """Add the project to a database whose schema is older than the program's: projects had fewer columns."""
+    with database.transaction() as tx:
+        tx.execute(
+            "INSERT INTO projects (source, remote_id, path, name, archived, configured, created_at, updated_at)"
+            " VALUES ('gitlab', 1, 'port/harbour', 'harbour', 0, 'port/harbour', :now, :now)",
+            {"now": CREATED},
+        )
+    return ProjectRow(1, "gitlab", 1, "port/harbour", "harbour", "port/harbour", 0, CREATED)
 
 
 def scope_of(project: ProjectRow, surface: str = "gitlab.issues") -> Scope:

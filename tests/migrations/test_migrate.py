@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.databases.catalogue import columns_of, indexes_of, schema_of
 from tests.databases.racing import race
-from tests.databases.samples import CREATED, NUMBERED, TABLES, add_project, dump, issue, scope_of
+from tests.databases.samples import CREATED, NUMBERED, TABLES, add_older_project, add_project, dump, issue, scope_of
 
 from tidelore.core.errors import DatabaseUnusable, NotFound, SchemaTooNew
 from tidelore.engine.cursor import Cursor
@@ -119,7 +119,7 @@ def test_a_later_migration_is_applied_to_existing_rows(database: Database, with_
 def test_migration_7_drops_indexes_and_keeps_every_row(connect: Callable[[], Database]) -> None:
     database = connect()
     migrate(database, 5, upto=6)
-    project = add_project(database)
+    project = add_older_project(database)
     writer = PageWriter(database, scope_of(project, "gitlab.issues"), ISSUES, lambda: CREATED)
     writer.commit(Batch([issue(1, CREATED, labels=("bug",)), issue(2, CREATED + 1)], Cursor()))
     with database.transaction() as tx:

@@ -11,6 +11,7 @@ from tests.mutants import (
     offspring,
     posting,
     resolving,
+    settings,
     sharing,
     showing,
     surgery,
@@ -276,6 +277,15 @@ PROMISES = (
         ),
     ),
     Promise(
+        settings.SETTINGS,
+        (
+            f"{settings.HISTORIES}::test_a_project_is_whole_whatever_the_settings_of_earlier_runs_were",
+            f"{settings.HISTORIES}::test_a_repository_is_whole_whatever_the_settings_of_earlier_runs_were",
+            f"{settings.HISTORIES}::test_accounts_are_whole_whatever_the_settings_of_earlier_polls_were",
+            f"{settings.HISTORIES}::test_every_comment_becomes_an_event_whatever_the_rules_of_earlier_polls_were",
+        ),
+    ),
+    Promise(
         resolving.ONE_EFFECT,
         (
             f"{resolving.KILLED}::test_a_write_killed_or_unanswered_takes_effect_once",
@@ -344,4 +354,5 @@ MUTANTS: tuple[Mutant, ...] = (
     *showing.MUTANTS,
     *announcing.MUTANTS,
     *moving.MUTANTS,
+    *settings.MUTANTS,
 )

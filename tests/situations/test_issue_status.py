@@ -192,23 +192,43 @@ def test_a_server_without_statuses_costs_one_query_and_one_log_line(copy: Copy, 
     assert err == f"WARNING tidelore.sync.children: port {UNSUPPORTED}\n"
     assert "status" not in out
     assert copy.world.requests[GRAPHQL] == 1
-    copy.assert_true()
     assert copy.query("SELECT status, warnings_count FROM sync_runs") == [("succeeded", 0)]
     code, _, err = copy.lore("ingest", "--type", "issues")
     assert (code, err) == (0, "")
     assert copy.world.requests[GRAPHQL] == 1
+    assert f"{CRANE} issues" in copy.lore("doctor", "--offline")[1]
 
 
-def test_a_server_without_statuses_is_reported_and_queried_again_after_changes(copy: Copy) -> None:
+def test_statuses_that_a_server_offers_later_are_read_for_all_issues(copy: Copy) -> None:
     copy.world.gitlab.statuses = False
     crane, quay = copy.ingest()["scopes"]
     assert [*crane["warnings"], *quay["warnings"]] == [f"port {UNSUPPORTED}"]
-    copy.world.gitlab.statuses = True
     copy.world.gitlab.edit_issue(CRANE, 1, title="renamed")
     copy.world.advance(86_400)
-    assert copy.asked() == 1
-    assert copy.held(CRANE) == {**dict.fromkeys((2, 3, 4)), 1: copy.world.gitlab.truth_statuses(CRANE)[1]}
-    copy.ingest("--full")
+    assert copy.asked() == 0, "the pause is not over"
+    end_pauses(copy)
+    assert copy.asked() == 1, "one query finds out that there are none still"
+    assert copy.asked() == 0
+    copy.world.gitlab.statuses = True
+    end_pauses(copy)
+    assert copy.asked() == 2
+    copy.assert_true()
+    assert copy.query("SELECT * FROM refused_children") == []
+    assert copy.asked() == 0
+
+
+def test_a_server_that_hides_its_statuses_for_a_while_erases_none(copy: Copy) -> None:
+    copy.ingest()
+    before = copy.held(CRANE)
+    copy.world.gitlab.set_status(CRANE, 3, "Done")
+    copy.world.advance(86_400)
+    copy.world.faults.add("status", GRAPHQL, None, status=404)
+    copy.ingest()
+    copy.world.faults.clear()
+    assert copy.held(CRANE) == before
+    assert copy.due() == 1
+    end_pauses(copy)
+    copy.ingest()
     copy.assert_true()
 
 
@@ -297,6 +317,10 @@ def test_an_issue_that_verification_corrects_gets_its_status_in_the_same_run(cop
     code, out, _ = copy.lore("--full", "scrub", "--all", "--robot")
     assert code == 0, out
     copy.assert_true()
+
+
+def end_pauses(copy: Copy) -> None:
+    run(copy, "UPDATE refused_children SET next_attempt_at = 0")
 
 
 def statuses(report: dict[str, Any]) -> list[dict[str, Any]]:

@@ -381,12 +381,14 @@ class OpenNetwork(Struct, frozen=True):
 async def open_network(app: App, command: str, *, create: bool = True) -> AsyncIterator[OpenNetwork]:
     """Open the store and the network until the block ends."""
     from tidelore.sources.bluesky.source import open_bluesky
+    from tidelore.store.mirror.source_access import note_access
     from tidelore.sync.report import RequestCount
 
     count = RequestCount()
     with app.store(create=create) as database:
         wiring = app.wiring(count)
         async with open_bluesky(wiring) as source:
+            note_access(database, wiring.accesses, app.clock.now_ms())
             shop = app.workshop(database, command)
             yield OpenNetwork(shop, source, count)
 

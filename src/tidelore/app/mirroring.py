@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tidelore.app.wiring import FeedbackOptions
     from tidelore.core.progress import DocumentReport, EmbedReport, Progress
     from tidelore.feedback.report import RepoReport
-    from tidelore.http.response import RequestMetric
+    from tidelore.sources.ports import Wiring
     from tidelore.store.work.session import Workshop
     from tidelore.sync.audit import AuditReport
     from tidelore.sync.diagnosis import Finding
@@ -62,15 +62,18 @@ async def mirror(
 
     from tidelore.app.wiring import open_consumer
     from tidelore.documents.generation import make_documents
+    from tidelore.store.mirror.source_access import note_access
     from tidelore.sync import mirror as run
     from tidelore.sync.projects import check_resources
     from tidelore.sync.report import RequestCount
 
     check_resources(request.resources)
     count = RequestCount()
+    wiring = app.wiring(count)
     async with AsyncExitStack() as stack:
-        targets = await _find_targets(app, request.project, request.resources, count, stack)
+        targets = await _find_targets(app, request.project, request.resources, wiring, stack)
         database = stack.enter_context(app.store(create=True))
+        note_access(database, wiring.accesses, app.clock.now_ms())
         consumer, targets = await open_consumer(app, database, targets, feedback)
         shop = app.workshop(database, command)
 
@@ -246,7 +249,7 @@ async def audit(
     count = RequestCount()
     async with AsyncExitStack() as stack:
         database = stack.enter_context(app.store())
-        targets = await _find_targets(app, project, RESOURCES, count, stack)
+        targets = await _find_targets(app, project, RESOURCES, app.wiring(count), stack)
         # Of a repository of which only followed items are stored, events are compared instead.
         whole = [target for target in targets if not target.followed]
         report = await run.audit(database, app.config, whole, app.clock, on_progress)
@@ -258,7 +261,7 @@ async def _find_targets(
     app: App,
     project: str | None,
     resources: Sequence[str],
-    on_request: Callable[[RequestMetric], None],
+    wiring: Wiring,
     stack: AsyncExitStack,
 ) -> list[ListTarget]:
     """Open the requested sources until the stack unwinds, and return their lists to read."""
@@ -276,7 +279,6 @@ async def _find_targets(
     known = _known_projects(app, None if project else _names(app))
     one = choose_known(app.config, known, project) if project else None
     hosts = hosts_of(app.config, one)
-    wiring = app.wiring(on_request)
     sources = await open_hosts(hosts, wiring, stack)
     chosen = [one] if one is not None else await find_everywhere(sources, hosts, known)
     if project:

@@ -66,6 +66,7 @@ async def open_hub(app: App, places: Sequence[ConfiguredRepo], *, create: bool =
     from contextlib import AsyncExitStack
 
     from tidelore.sources.registry import open_feedback_hosts
+    from tidelore.store.mirror.source_access import note_access
     from tidelore.sync.report import RequestCount
 
     hosts = list({place.host.name: place.host for place in places}.values())
@@ -74,6 +75,7 @@ async def open_hub(app: App, places: Sequence[ConfiguredRepo], *, create: bool =
         wiring = app.wiring(count)
         opened = await open_feedback_hosts(hosts, wiring, stack)
         database = stack.enter_context(app.store(create=create))
+        note_access(database, wiring.accesses, app.clock.now_ms())
         yield Hub(app, database, places, {source.name: source for source in opened}, count)
 
 

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.core.errors import RemoteError, RemotePermanent
+from tidelore.core.errors import ForeignOrigin, RemoteError, RemotePermanent
 from tidelore.core.model import Position
 from tidelore.engine.cursor import Cursor, Gap, Validator, forward, order_key
 from tidelore.engine.intake import Intake, Tally, retry_quarantined
@@ -143,4 +143,7 @@ class NewestFirstWalk(Generic[R]):
             if span.token is not None and (not error.retryable or error.status == 500):
                 # The server no longer accepts its own token, so the next walk reads this span from the top.
                 self._intake.store.commit(Batch((), cursor, gaps=[replace(span, token=None), *spans[1:]]))
+                if isinstance(error, ForeignOrigin):
+                    # A token is an address: after a change of `base_url` it leads to the old one.
+                    return await self._intake.fetch(self._lister, ListRequest())
             raise

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.core.errors import RemoteError, RemoteTransient
+from tidelore.core.errors import ForeignOrigin, RemoteError, RemoteTransient
 from tidelore.engine.cursor import Cursor, Window, forward
 from tidelore.engine.intake import Intake, Tally, retry_quarantined
 from tidelore.engine.ports import Lister, ListRequest, Page
@@ -97,6 +97,8 @@ class Walk(Generic[R]):
             request = ListRequest(window.since, window.token, cursor.validator)
             return await self._intake.fetch(self._lister, request)
         except RemoteError as error:
-            if window.token is None or error.retryable or error.status not in {400, 404, 410, 422}:
+            # A token is an address: after a change of `base_url` it leads to the old one.
+            is_unknown = isinstance(error, ForeignOrigin) or error.status in {400, 404, 410, 422}
+            if window.token is None or error.retryable or not is_unknown:
                 raise
             return None

@@ -31,6 +31,7 @@ from tidelore.feedback.lifecycle import (
     classify_head,
     classify_pull,
     matches_rule,
+    write_rule,
 )
 from tidelore.feedback.report import (
     COMMANDS_SEEN,
@@ -48,8 +49,8 @@ from tidelore.feedback.report import (
 from tidelore.feedback.tokens import find_markers
 from tidelore.sources.ports import FeedbackSource
 from tidelore.store.database.port import Database, Transaction
-from tidelore.store.mirror.cursors import load_cursor, thread_scope, transfer_position
-from tidelore.store.mirror.projects import ProjectRow, find_project
+from tidelore.store.mirror.cursors import load_cursor, reset_cursor, thread_scope, transfer_position
+from tidelore.store.mirror.projects import ProjectRow, find_project, set_tracking_rule
 from tidelore.store.work import followed_issues, tracked_pull_requests
 from tidelore.store.work.action_tokens import find_tokens, signing_secret
 from tidelore.store.work.effects import (
@@ -77,6 +78,7 @@ from tidelore.store.work.tracked_pull_requests import (
     move,
     note_compared,
     note_pull,
+    open_pulls,
     set_head,
     set_scan_due,
     track,
@@ -332,6 +334,7 @@ class FeedbackConsumer:
             return
         found.prepared_at = self._clock.now_ms()
         found.opened_since = None if pulls.watermark is None else pulls.watermark.at
+        self._apply_rule(session, found)
         following = list_tracked(self._database, project_id=project.id, statuses=(AWAITING, BLOCKED))
         issues = followed_issues.followed_issues(self._database, project.id)
         if not following and not issues and not found.has_rule and not found.settings.operations_issue:
@@ -352,6 +355,21 @@ class FeedbackConsumer:
             if issue.judge_from is not None:
                 self._catch_up(session, found, issue.issue_number, "issue", _issue_judging(found, issue))
         self.reconsider(project.id, session.writing)
+
+    def _apply_rule(self, session: Session, found: FollowedProject) -> None:
+        """Look for open pull requests that match a rule which was changed: the lists show only what changes."""
+        row, rule = found.row, write_rule(found.settings)
+        if rule == (row.tracking_rule or ""):
+            return
+        now = self._clock.now_ms()
+        with session.writing() as tx:
+            set_tracking_rule(tx, row.id, rule)
+            for pull in open_pulls(self._database, row.id) if rule else ():
+                if self._matches(found, pull):
+                    self._track(tx, found, pull, now)
+            if rule and found.settings.mirror == "followed" and found.source is not None:
+                # Only followed ones are stored, so the list is read from its beginning.
+                reset_cursor(tx, row.source, f"{found.source.kind}.merge_requests", str(row.remote_id))
 
     async def _refresh_members(self, session: Session, found: FollowedProject) -> None:
         """Read who has access to a project, at most once a day and only where the forge does not say it otherwise."""

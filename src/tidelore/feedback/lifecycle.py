@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal, Protocol
 
+import msgspec
+
 from tidelore.core.clock import Clock
 from tidelore.core.config import FeedbackHost, RepoSettings, repo_settings
 from tidelore.core.errors import IllegalTransition, NotFound, UserError
@@ -76,11 +78,23 @@ def matches_rule(pull: PullRecord, settings: RepoSettings, *, opened_since: int 
     """
     if classify_pull(pull, None) in TERMINAL and (opened_since is None or pull.created_at < opened_since):
         return False
-    authors = {name.casefold() for name in settings.track_authors}
-    labels = {name.casefold() for name in settings.track_labels}
+    authors, labels = _rule(settings)
     return (pull.author is not None and pull.author.casefold() in authors) or any(
         label.casefold() in labels for label in pull.labels
     )
+
+
+def write_rule(settings: RepoSettings) -> str:
+    """Return the rule of a repository as a text that is equal for equal rules; empty without a rule."""
+    authors, labels = _rule(settings)
+    if not authors and not labels:
+        return ""
+    return msgspec.json.encode({"authors": sorted(authors), "labels": sorted(labels)}).decode()
+
+
+def _rule(settings: RepoSettings) -> tuple[set[str], set[str]]:
+    """Return the authors and labels of a rule, which are compared ignoring case."""
+    return {name.casefold() for name in settings.track_authors}, {name.casefold() for name in settings.track_labels}
 
 
 class PullSource(Protocol):

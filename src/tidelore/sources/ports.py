@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from tidelore.core.clock import Clock
 from tidelore.core.config import Config
+from tidelore.core.content import blake2b
 from tidelore.core.errors import TideloreError
 from tidelore.core.model import (
     ChildRecord,
@@ -287,7 +288,11 @@ class PauseBook(Protocol):
 
 
 class Wiring(Struct, frozen=True):
-    """The dependencies of every source."""
+    """The dependencies of every source.
+
+    `accesses` receives, for each host that is opened, a hash of its address, its credentials, and the other settings by
+    which a list is refused or an account is due.
+    """
 
     config: Config
     clock: Clock
@@ -299,6 +304,7 @@ class Wiring(Struct, frozen=True):
     allowance: RequestAllowance | None = None
     grants: GrantBook | None = None
     transports: KeptTransports | None = None
+    accesses: dict[str, str] = field(default_factory=dict)
 
     def grants_of(self, source: str, token: str | None) -> Grants | None:
         """Return the part of a shared rate limit that this process may use, or None if it is not shared."""
@@ -314,14 +320,28 @@ class Wiring(Struct, frozen=True):
         if self.pauses is not None:
             self.pauses.keep(source, until_ms)
 
+    def note_access(self, source: str, *parts: str) -> None:
+        """Note the address of a host, its credentials, and other settings by which reads fail or wait, as a hash."""
+        self.accesses[source] = blake2b("\0".join(parts).encode(), digest_size=8, person=b"tidelore access").hexdigest()
+
     def http_client(
-        self, name: str, base_url: str, token: str | None, auth: Auth, headers: Mapping[str, str] | None = None
+        self,
+        name: str,
+        base_url: str,
+        token: str | None,
+        auth: Auth,
+        headers: Mapping[str, str] | None = None,
+        identity: str = "",
     ) -> HttpClient:
-        """Return the HTTP client of a configured forge, with the common settings and the pauses that are stored."""
+        """Return the HTTP client of a configured forge, with the common settings and the pauses that are stored.
+
+        `identity` says who signs in where that is not by a token.
+        """
         # Commands that only read import this module, and never get here.
         from tidelore.http.client import HttpClient
 
         http, sync = self.config.http, self.config.sync
+        self.note_access(name, base_url, token or "", identity, str(sync.max_children_bytes))
         transport = self.transport
         if transport is None and self.transports is not None:
             transport = self.transports.of(base_url, ca_file=http.ca_file, proxy=http.proxy)

@@ -46,7 +46,7 @@ from tidelore.store.mirror.accounts import (
     rename_account,
 )
 from tidelore.store.mirror.payloads import packer
-from tidelore.store.mirror.posts import PostWriter, bury_author
+from tidelore.store.mirror.posts import PostWriter
 from tidelore.store.mirror.quarantine import admit
 from tidelore.store.work.session import Session, Workshop, open_session
 from tidelore.sync.report import MakeDocuments, also_to_ledger
@@ -59,8 +59,9 @@ EVENTS_AT_ONCE = 1000
 STEP_SECONDS = 30.0
 """How often to reload the list of accounts and to generate documents."""
 
-HOST_TROUBLE = frozenset({"desynchronized", "throttled"})
-"""Statuses that concern the host which sent the event, not the account: only a poll tells whether it is available."""
+ONLY_CLAIMED = frozenset({"deleted", "desynchronized", "throttled"})
+"""Statuses that a poll must confirm: a deletion removes posts, so the account's own server is asked for it first; the
+others concern the host which sent the event, not the account."""
 
 Connect = Callable[[Sequence[str], StreamCursor | None], Jetstream]
 
@@ -119,10 +120,6 @@ def sort_events(events: Iterable[StreamEvent]) -> SortedEvents:
             rejected[event.rejected.key] = event.rejected
         else:
             others.append(event)
-            if isinstance(event, AccountChanged) and is_deleted(event):
-                # A deleted account's earlier posts are deleted with it.
-                last = {uri: item for uri, item in last.items() if split_uri(uri).did != event.did}
-                rejected = {key: one for key, one in rejected.items() if _did_of(one) != event.did}
     items = [item for item in last.values() if item is not None]
     gone = [uri for uri, item in last.items() if item is None]
     return SortedEvents(items, gone, list(rejected.values()), others)
@@ -241,23 +238,15 @@ class StreamIngestion:
             elif event.did not in known:
                 continue
             elif isinstance(event, AccountChanged):
-                if event.active or event.status in HOST_TROUBLE:
+                if event.active or event.status in ONLY_CLAIMED:
                     make_due(tx, [event.did], now)
                 else:
                     note_unavailable(tx, known[event.did][0], f"account {event.status or 'inactive'}", now)
-                    if is_deleted(event):
-                        report.deleted += bury_author(tx, event.did, now)
-                        self._marked = True
             elif event.handle is None or event.handle == NO_HANDLE:
                 make_due(tx, [event.did], now)
             elif event.handle.lower() != known[event.did][1]:
                 report.renamed += 1
                 rename_account(tx, event.did, event.handle.lower(), now)
-
-
-def is_deleted(event: AccountChanged) -> bool:
-    """Return whether an account was deleted, rather than temporarily hidden."""
-    return not event.active and event.status == "deleted"
 
 
 def _did_of(entry: Rejected) -> str:

@@ -2,8 +2,8 @@
 
 The engine decides parent by parent; this module decides which kinds are read for a project and in which order. A kind
 that fails for one project does not affect the others; rejected credentials or an exhausted rate limit stop their
-source. Statuses that could not be read are a warning and stay due; a source without statuses is reported once, and its
-issues count as read.
+source. Statuses that could not be read are a warning and stay due; those of a source without statuses are unavailable,
+like any other kind of children that is refused for a whole project.
 """
 
 from __future__ import annotations
@@ -439,9 +439,10 @@ class StatusStage:
         shop = self._session.shop
         board = StatusWriter(shop.database, home.id, shop.clock.now_ms, self._session.lease, shop.seam)
         child = report.children.setdefault(STATUS_KIND, ChildReport(STATUS_KIND, vital=False))
-        due, live = board.count()
-        child.due += due
-        child.unchanged = live - due
+        if not board.is_paused():
+            due, live = board.count()
+            child.due += due
+            child.unchanged = live - due
         return _StatusProject(target.source, home, board, report, child)
 
     async def _source(self, projects: Sequence[_StatusProject], is_over: IsOver) -> None:
@@ -480,19 +481,23 @@ class StatusStage:
             statuses = await source.statuses(project.home.path, [issue.iid for issue in issues])
             tally.pages += 1
             seam(Seam.AFTER_FETCH)
-            if statuses is None:
-                self._do_without(project)
+        if statuses is None:
+            self._do_without(project)
+            return
         seam(Seam.BEFORE_COMMIT)
-        tally.changed += project.board.write(issues, statuses or {})
+        tally.changed += project.board.write(issues, statuses)
         seam(Seam.AFTER_COMMIT)
         tally.fetched += len(issues)
         tally.settled += len(issues)
-        project.child.seen["statuses"] += sum(status is not None for status in (statuses or {}).values())
+        project.child.seen["statuses"] += sum(status is not None for status in statuses.values())
         note = page_count(tally.pages)
         self._on_progress(Progress(project.home.path, "issues status", tally.fetched, project.child.due, note))
 
     def _do_without(self, project: _StatusProject) -> None:
+        """Leave the statuses of a project due and try again after a pause: the server may offer them later."""
         name = project.source.name
+        project.board.record_refusal(f"{name} has no issue statuses")
+        project.child.due = project.child.tally.fetched
         if name not in self._without:
             self._without.add(name)
             warning = f"{name} has no issue statuses; use --no-status to skip the request"

@@ -34,6 +34,7 @@ from tidelore.core.errors import (
     RateLimited,
     RemoteError,
     RemoteNotFound,
+    RepositoryReplaced,
     TideloreError,
     UserError,
 )
@@ -86,6 +87,8 @@ async def resolve_project(
 ) -> ProjectRow:
     """Return a project's row; if it is missing or outdated, update it from its group's listing or the forge."""
     known = find_chosen(session.shop.database, source.name, configured, listed)
+    if known is not None and known.base_url not in (None, _address(session, source)):
+        return await confirm_address(session, source, known, configured)
     fresh = known is not None and is_fresh(known, session.shop.clock.now_ms())
     if listed is not None:
         if known is not None and fresh and _says_the_same(known, configured, listed):
@@ -101,6 +104,25 @@ async def resolve_project(
         if source.owns_names:
             raise
         return await find_again(session, source, known)
+
+
+async def confirm_address(session: Session, source: ProjectSource, known: ProjectRow, configured: str) -> ProjectRow:
+    """Fetch a known project by its path from a host whose `base_url` was changed, and store it.
+
+    Raises RepositoryReplaced if another project has that path there: on another server the ids mean other projects.
+    """
+    record, address = await source.resolve(known.path), _address(session, source)
+    if record.remote_id != known.remote_id:
+        raise RepositoryReplaced(
+            f"{known.path} at {address} is another project (id {record.remote_id}) than at {known.base_url} (id"
+            f" {known.remote_id}); nothing was read",
+            fix=f"correct base_url of {source.name}; another server needs a table with another name",
+            reason="replaced",
+            project=known.path,
+            known_id=known.remote_id,
+            found_id=record.remote_id,
+        )
+    return _save(session, source, configured, record)
 
 
 async def refresh_project(session: Session, source: ProjectSource, known: ProjectRow) -> ProjectRow:
@@ -237,11 +259,17 @@ def _says_the_same(known: ProjectRow, configured: str, listed: ProjectRecord) ->
 
 
 def _save(session: Session, source: ProjectSource, configured: str, record: ProjectRecord) -> ProjectRow:
-    database, now = session.shop.database, session.shop.clock.now_ms()
+    database, now, address = session.shop.database, session.shop.clock.now_ms(), _address(session, source)
     with session.writing() as tx:
-        project = store_repository(tx, database, source.name, configured, record, now)
+        project = store_repository(tx, database, source.name, configured, record, now, address)
     session.shop.seam(Seam.PROJECT_RESOLVED)
     return project
+
+
+def _address(session: Session, source: ProjectSource) -> str | None:
+    """Return the configured address of a host."""
+    host = find_host(session.shop.config, source.name)
+    return None if host is None else host.base_url
 
 
 _BASES: Mapping[str, Family] = MappingProxyType({"issues": ISSUES, "merge_requests": MERGE_REQUESTS})

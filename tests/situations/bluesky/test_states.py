@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.situations.bluesky.house import CYCLE, DAY, Reaper, Waters
+from tests.properties.inprocess import BASE_URL
+from tests.situations.bluesky.house import CYCLE, DAY, Reaper, Waters, configured
 
 from tidelore.core.errors import UserError
 from tidelore.store.mirror.accounts import FIRST_PAUSE_MS, pause_account, reset_account, resume_account
@@ -234,3 +235,35 @@ def test_a_first_backfill_stops_at_the_look_back_and_stores_a_position(waters: W
     ((last_cursor,),) = waters.rows("SELECT last_cursor FROM poll_state")
     assert last_cursor is not None
     assert waters.cycle(everyone=True).told == []
+
+
+def test_unavailable_accounts_are_polled_at_once_after_the_address_of_the_appview_was_changed(waters: Waters) -> None:
+    waters.add(ALICE, "bob.test")
+    waters.sky.suspend(ALICE, "takendown")
+    for _ in range(4):
+        waters.poll(everyone=True)
+    waters.world.advance(60)
+    assert waters.account(ALICE).state == "unavailable"
+    assert waters.poll().accounts == 0, "the pause of an unavailable account has grown"
+    waters.config = configured(base_url=BASE_URL.replace("127.0.0.1", "localhost"))
+    waters.sky.reactivate(ALICE)
+    assert [account.handle for account in waters.poll().told] == [ALICE]
+    assert waters.account(ALICE).state == "established"
+    assert waters.poll().accounts == 0
+
+
+def test_accounts_keep_to_a_shorter_staleness_at_once_and_are_not_polled_more_often_after_that(waters: Waters) -> None:
+    waters.config = configured(interval_minutes=15, max_staleness_minutes=7 * 24 * 60)
+    waters.add(ALICE, "bob.test")
+    for _ in range(2):
+        waters.cycle(everyone=True)
+    assert waters.account(ALICE).next_poll_at > waters.clock.now_ms() + 2 * DAY * 1000
+    waters.world.advance(DAY)
+    assert waters.poll().accounts == 0
+    waters.config = configured(interval_minutes=15, max_staleness_minutes=60)
+    waters.sky.post(ALICE, "Said a day after the last poll")
+    assert waters.poll().accounts == 2
+    assert waters.held(ALICE) == waters.truth(ALICE)
+    assert waters.poll().accounts == 0
+    waters.config = configured(interval_minutes=15, max_staleness_minutes=60, posts_per_page=20)
+    assert waters.poll().accounts == 0, "other settings say nothing of when an account is due"

@@ -171,17 +171,35 @@ def test_a_streamed_account_removal_marks_it_unavailable_and_a_return_makes_it_d
     assert waters.account(BOB).state == "established"
 
 
-def test_posts_of_an_account_deleted_on_the_stream_are_removed_at_once(waters: Waters) -> None:
+def test_posts_of_an_account_deleted_on_the_stream_are_removed_by_the_poll_that_follows_at_once(
+    waters: Waters,
+) -> None:
+    waters.poll(everyone=True)
     did = waters.account(ALICE).did
     before = len(told(waters))
     waters.sky.post(ALICE, "In the same batch as the deletion")
     waters.sky.delete_account(ALICE)
     waters.sky.post(BOB, "Stays")
-    report = take(waters, *told(waters, before))
-    assert (waters.held(ALICE), report.deleted) == ({}, 1)
-    assert waters.rows("SELECT text FROM posts WHERE author_did = :did", did=did) == [("",)]
+    take(waters, *told(waters, before))
+    assert waters.held(ALICE), "nothing is removed on the word of the stream alone"
+    assert waters.poll().accounts == 1, "the account is due at once"
+    assert waters.held(ALICE) == {}
+    assert set(waters.rows("SELECT text FROM posts WHERE author_did = :did", did=did)) == {("",)}
     assert waters.held(BOB) == waters.truth(BOB)
     assert (waters.account(ALICE).state, waters.account(ALICE).reason) == ("unavailable", "account deleted")
+
+
+def test_posts_are_kept_when_only_the_stream_says_that_their_account_is_deleted(waters: Waters) -> None:
+    waters.poll(everyone=True)
+    before = len(told(waters))
+    waters.sky.post(ALICE, "In the same batch as the claim")
+    claim = AccountChanged(waters.account(ALICE).did, active=False, status="deleted", at=0)
+    report = take(waters, *told(waters, before), claim)
+    assert report.deleted == 0
+    assert waters.held(ALICE) == waters.truth(ALICE) != {}
+    assert waters.poll().accounts == 1
+    assert waters.held(ALICE) == waters.truth(ALICE)
+    assert waters.account(ALICE).state == "established"
 
 
 @pytest.mark.parametrize("status", ["deactivated", "suspended", "takendown"])

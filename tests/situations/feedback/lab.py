@@ -49,6 +49,7 @@ class Lab:
     host: dict[str, Any] = field(default_factory=dict)
     per_page: int = 100
     settings: dict[str, Any] = field(default_factory=dict)
+    token: str = TOKEN
 
     def __post_init__(self) -> None:
         self.lab.create_project(PROJECT)
@@ -72,7 +73,7 @@ class Lab:
             }
         )
         transport = WorldTransport(self.world)
-        environ = {"GITLAB_TOKEN": TOKEN}
+        environ = {"GITLAB_TOKEN": self.token}
         return MortalApp(config, environ, self.address, WorldTime(self.world), reaper or Reaper(), transport)
 
     @property

@@ -168,6 +168,37 @@ def test_a_refused_list_of_members_is_reported_and_asked_for_again_a_day_later(l
     assert lab.world.requests["GET /projects/:id/members/all"] == 2
 
 
+def test_a_list_of_members_refused_to_one_token_is_asked_for_with_another_at_once(sqlite_address: str) -> None:
+    lab = Lab(sqlite_address)
+    request = lab.open()[0]
+    lab.follow()
+    lab.world.faults.add("status", "GET /projects/:id/members/all", times=None, status=403)
+    lab.lab.add_note(request, "By a developer.", author="robin")
+    lab.settle()
+    assert lab.bodies() == []
+    lab.world.faults.clear()
+    lab.token = "with-more-rights"
+    lab.poll()
+    assert lab.bodies() == ["By a developer."]
+    asked = lab.world.requests["GET /projects/:id/members/all"]
+    lab.settle()
+    assert lab.world.requests["GET /projects/:id/members/all"] == asked
+
+
+def test_a_rule_that_is_added_later_tracks_the_merge_requests_that_are_open(lab: Lab) -> None:
+    theirs = lab.lab.create_merge_request(PROJECT, title="Another author's", author="guest")
+    ended = lab.lab.create_merge_request(PROJECT, title="Ended", author="guest")
+    lab.lab.add_note(theirs, "Before the rule.", author="mira")
+    lab.world.advance(60)
+    lab.lab.close_merge_request(PROJECT, ended.iid)
+    lab.settle()
+    assert lab.bodies() == []
+    lab.host = {"track_authors": ["Guest"]}
+    lab.settle()
+    assert lab.bodies() == ["Before the rule."]
+    assert lab.read("SELECT pr_number FROM tracked_prs WHERE tracked_by = 'rule'") == [(theirs.iid,)]
+
+
 def test_an_operator_command_is_applied_and_answered_once(lab: Lab) -> None:
     request = lab.lab.merge_request(PROJECT, 1)
     lab.lab.add_note(request, "/lore status", author="mira")

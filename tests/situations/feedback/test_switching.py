@@ -293,3 +293,34 @@ def test_a_comment_made_during_a_poll_is_found_by_it_or_by_the_next(bench: Bench
     bench.world.before_request.clear()
     bench.settle(2)
     assert sorted(bench.event_keys()) == sorted(key(one) for one in said)
+
+
+@pytest.mark.parametrize("way", ["all", "repo", "thread"])
+def test_a_rule_that_is_added_later_tracks_the_pull_requests_that_are_open(bench: Bench, way: str) -> None:
+    bench.host = {"mirror": "all"} if way == "all" else {"mirror": "followed", "fetch": way}
+    bench.host["track_authors"] = ["robin"]
+    theirs = bench.hub.create_pull(REPO, "another author's", author="sam")
+    labelled = bench.hub.create_pull(REPO, "labelled", author="kim", labels=["Agent"])
+    ended = bench.hub.create_pull(REPO, "ended", author="sam")
+    said = talk(bench, "before", theirs.number) + talk(bench, "before", labelled.number)
+    bench.world.advance(60)
+    bench.hub.close(REPO, ended.number)
+    bench.settle(3)
+    assert bench.event_keys() == []
+    bench.host |= {"track_authors": ["robin", "Sam"], "track_labels": ["agent"]}
+    bench.world.advance(60)
+    bench.settle(2)
+    tracked = {number for (number,) in bench.read("SELECT pr_number FROM tracked_prs")}
+    assert tracked == {1, theirs.number, labelled.number}
+    assert sorted(bench.event_keys()) == sorted(key(one) for one in said)
+    bench.world.advance(60)
+    quiet = bench.counted(lambda: bench.poll())
+    assert quiet["all"] == quiet["304"]
+    bench.host |= {"track_authors": [], "track_labels": []}
+    bench.settle(2)
+    late = bench.hub.create_pull(REPO, "while there was no rule", author="sam")
+    said += talk(bench, "while there was no rule", late.number)
+    bench.settle(2)
+    bench.host |= {"track_authors": ["robin", "sam"], "track_labels": ["agent"]}
+    bench.settle(2)
+    assert sorted(bench.event_keys()) == sorted(key(one) for one in said)

@@ -172,3 +172,43 @@ def test_changed_files_are_read_from_the_old_endpoint_on_old_servers(bench: Benc
     truth = sorted(diff.new_path for iid in range(1, 7) for diff in request_of(bench.world, iid).diffs)
     assert sorted(bench.column("SELECT new_path FROM mr_file_changes")) == truth
     assert bench.query("SELECT * FROM refused_children") == []
+
+
+def test_a_kind_refused_to_one_token_is_requested_with_another_at_once(
+    both: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = both
+    bench.set_up(*LEAN)
+    bench.world.gitlab.bulk(PROJECT, merge_requests=12, files=1)
+    bench.world.advance(DAY)
+    monkeypatch.setenv("GITLAB_TOKEN", "of-a-guest")
+    fault = bench.world.faults.add("status", FILES, times=None, status=403)
+    assert bench.mirror()["children"]["diffs"]["unavailable"] is not None
+    quiet = bench.counted(bench.mirror)
+    monkeypatch.setenv("GITLAB_TOKEN", "of-another-guest")
+    fired = fault.fired
+    bench.mirror()
+    assert fault.fired == fired + 1, "one parent is enough to learn that this token is refused too"
+    assert bench.counted(bench.mirror) == quiet, "the pause begins anew"
+    bench.world.faults.clear()
+    assert bench.mirror()["children"]["diffs"]["fetched"] == 0, "rights alone show nowhere"
+    monkeypatch.setenv("GITLAB_TOKEN", "of-a-developer")
+    assert bench.mirror()["children"]["diffs"]["fetched"] == 12
+    assert backlog(bench)["unavailable"] is None
+    assert bench.counted(bench.mirror) == quiet
+
+
+def test_a_parent_that_failed_often_is_read_at_once_after_its_limit_was_raised(bench: Bench) -> None:
+    bench.set_up(*LEAN, "max_children_bytes = 1000000")
+    bench.world.gitlab.bulk(PROJECT, merge_requests=2)
+    for iid in (1, 2):
+        for _ in range(3):
+            bench.world.gitlab.add_note(request_of(bench.world, iid), "long " * 100_000)
+    bench.world.advance(DAY)
+    for _ in range(3):
+        assert bench.try_mirror().code == 7
+    assert backlog(bench, "discussions")["failing"] == 2
+    asked = bench.counted(bench.try_mirror)
+    assert asked["discussions"] == 0, "after some failures the pauses grow"
+    bench.set_up(*LEAN)
+    assert bench.mirror()["children"]["discussions"]["fetched"] == 2

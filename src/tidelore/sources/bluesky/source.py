@@ -162,6 +162,9 @@ async def open_bluesky(wiring: Wiring) -> AsyncIterator[BlueskySource]:
             on_pause=partial(wiring.keep_pause, name) if name else None,
         )
 
+    # Another server may show other posts; other intervals apply from now on, not after the old ones.
+    paces = (str(settings.interval_minutes), str(settings.max_staleness_minutes))
+    wiring.note_access(BlueskySource.name, settings.base_url, *paces)
     local = is_loopback(settings.base_url) or is_loopback(settings.plc_url)
     origins = Origins(partial(connect, reach="public_or_local" if local else "public"), local=local)
     try:

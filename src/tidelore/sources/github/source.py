@@ -431,7 +431,8 @@ async def open_github(host: GitHubHost, wiring: Wiring) -> AsyncIterator[GitHubS
         yield GitHubSource(host.name, error, clock)
         return
     secret = token.value if token else None
-    async with wiring.http_client(host.name, host.base_url, secret, bearer, _HEADERS) as http:
+    app = f"app {host.app_id} {host.installation_id}" if host.app_id else ""
+    async with wiring.http_client(host.name, host.base_url, secret, bearer, _HEADERS, app) as http:
         identity = None
         if sign is not None:
             identity = InstallationIdentity(http, host.app_id, host.installation_id, sign, clock)

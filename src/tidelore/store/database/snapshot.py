@@ -51,7 +51,8 @@ LEFT_OUT = frozenset(
         *("local_secrets", "action_tokens", "outbox", "own_logins", "project_members", "leases", "quarantine"),
         *("tracked_prs", "tracked_pr_history", "feedback_events", "operator_commands"),
         *("issue_comment_cursors", "issue_followups"),
-        *("service_jobs", "source_budgets", "source_pauses", "rate_budgets", "poll_costs", "metric_counters"),
+        *("service_jobs", "source_access", "source_budgets", "source_pauses", "rate_budgets", "poll_costs"),
+        "metric_counters",
         *("saved_searches", "hook_deliveries", "hook_projects"),
     }
 )

@@ -59,14 +59,25 @@ def find_refusal(database: Database, kind: ParentKind, name: str, project_id: in
 
 
 def record_refusal(
-    tx: Transaction, kind: ParentKind, name: str, project_id: int, parents: Iterable[int], error: str, now_ms: int
+    tx: Transaction,
+    kind: ParentKind,
+    name: str,
+    project_id: int,
+    parents: Iterable[int],
+    error: str,
+    now_ms: int,
+    *,
+    of_all: bool = False,
 ) -> bool:
-    """Add refused parents; return whether the kind is now unavailable. If so, its next attempt is scheduled."""
+    """Add refused parents; return whether the kind is now unavailable. If so, its next attempt is scheduled.
+
+    `of_all`: the server refused it for all parents at once.
+    """
     key = {"project_id": project_id, "parent_kind": kind.table, "kind": name}
     rows = tx.execute(f"SELECT parents, attempts, first_refused_at FROM refused_children WHERE {_KEY}", key)
     known, attempts, since = rows[0] if rows else ("[]", 0, now_ms)
     refused = sorted({*msgspec.json.decode(known, type=list[int]), *parents})[:_KEPT]
-    if attempts or len(refused) >= IN_A_ROW or _are_all(tx, kind, name, project_id, len(refused)):
+    if of_all or attempts or len(refused) >= IN_A_ROW or _are_all(tx, kind, name, project_id, len(refused)):
         attempts += 1
     tx.execute(
         "INSERT INTO refused_children (project_id, parent_kind, kind, parents, attempts, error, first_refused_at,"

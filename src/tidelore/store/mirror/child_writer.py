@@ -339,6 +339,16 @@ class StatusWriter:
             self._after = (issues[-1].updated_at, issues[-1].id)
         return issues
 
+    def is_paused(self) -> bool:
+        """Return whether the server had no statuses at the last attempt, and the pause after it is not over."""
+        refused = find_refusal(self._database, ISSUE, _KIND, self._project_id)
+        return refused is not None and self._now_ms() < refused.next_attempt_at
+
+    def record_refusal(self, error: str) -> None:
+        """Record that the server has no statuses; the issues stay due, with the statuses that are stored."""
+        with writing(self._database, self._lease) as tx:
+            record_refusal(tx, ISSUE, _KIND, self._project_id, (), error, self._now_ms(), of_all=True)
+
     def write(self, issues: Sequence[DueIssue], statuses: Mapping[int, StatusRecord | None]) -> int:
         """Store the statuses of these issues, none for issues missing in `statuses`; return the number of changes."""
         shown = [statuses.get(issue.iid) for issue in issues]
@@ -348,6 +358,7 @@ class StatusWriter:
         ]
         with writing(self._database, self._lease) as tx:
             tx.execute_rows(_WRITE, (*_COLUMNS, "id"), rows)
+            clear_refusals(tx, ISSUE, self._project_id, _KIND)
             parents = [Parent(issue.id, issue.iid, issue.updated_at, None, None) for issue in issues]
             record_read(tx, ISSUE, _KIND, self._project_id, parents, settled=True, now_ms=self._now_ms())
             self._seam(Seam.INSIDE_COMMIT)

@@ -21,13 +21,16 @@ if TYPE_CHECKING:
 _FILED_BY_NAME = (
     "tracked_prs", "feedback_events", "action_tokens", "outbox", "operator_commands", "issue_comment_cursors",
 )  # fmt: skip
-_FIELDS = "id, source, remote_id, path, name, configured, archived, updated_at, node_id, has_topics"
+_FIELDS = (
+    "id, source, remote_id, path, name, configured, archived, updated_at, node_id, has_topics, base_url, tracking_rule"
+)
 
 
 class ProjectRow(Struct, frozen=True):
     """A stored project.
 
-    `configured` is its name in the configuration, `updated_at` when its forge last returned it.
+    `configured` is its name in the configuration, `updated_at` when its forge last returned it, and `base_url` at which
+    address that was; None if it was not recorded. `tracking_rule`: the rule by which pull requests were last tracked.
     """
 
     id: int
@@ -40,17 +43,22 @@ class ProjectRow(Struct, frozen=True):
     updated_at: int
     node_id: str | None = None
     has_topics: int = 0
+    base_url: str | None = None
+    tracking_rule: str | None = None
 
 
-def save_project(tx: Transaction, source: str, configured: str, record: ProjectRecord, now_ms: int) -> ProjectRow:
+def save_project(
+    tx: Transaction, source: str, configured: str, record: ProjectRecord, now_ms: int, base_url: str | None = None
+) -> ProjectRow:
     """Store a new or changed project; a renamed one keeps its row and its history."""
     rows = tx.execute(
         "INSERT INTO projects (source, remote_id, path, name, web_url, archived, configured, node_id, has_topics,"
-        " created_at, updated_at) VALUES (:source, :remote_id, :path, :name, :web_url, :archived, :configured,"
-        " :node_id, :has_topics, :now, :now)"
+        " base_url, created_at, updated_at) VALUES (:source, :remote_id, :path, :name, :web_url, :archived,"
+        " :configured, :node_id, :has_topics, :base_url, :now, :now)"
         " ON CONFLICT (source, remote_id) DO UPDATE SET path = excluded.path, name = excluded.name,"
         " web_url = excluded.web_url, archived = excluded.archived, configured = excluded.configured,"
         " node_id = excluded.node_id, has_topics = excluded.has_topics,"
+        " base_url = COALESCE(excluded.base_url, projects.base_url),"
         f" updated_at = excluded.updated_at RETURNING {_FIELDS}",
         {
             "source": source,
@@ -62,6 +70,7 @@ def save_project(tx: Transaction, source: str, configured: str, record: ProjectR
             "configured": configured,
             "node_id": record.node_id,
             "has_topics": int(record.has_topics),
+            "base_url": base_url,
             "now": now_ms,
         },
     )
@@ -77,13 +86,19 @@ def rename_repository(tx: Transaction, project: ProjectRow, path: str) -> None:
 
 
 def store_repository(
-    tx: Transaction, database: Database, source: str, configured: str, record: ProjectRecord, now_ms: int
+    tx: Transaction,
+    database: Database,
+    source: str,
+    configured: str,
+    record: ProjectRecord,
+    now_ms: int,
+    base_url: str | None = None,
 ) -> ProjectRow:
     """Store a repository; if it was renamed, also update the rows that contain its name."""
     known = find_remote(database, source, record.remote_id)
     if known is not None and known.path != record.path:
         rename_repository(tx, known, record.path)
-    return save_project(tx, source, configured, record, now_ms)
+    return save_project(tx, source, configured, record, now_ms, base_url)
 
 
 def check_identity(project: ProjectRow, remote_id: int, name: str | None = None) -> None:
@@ -110,6 +125,11 @@ def check_identity(project: ProjectRow, remote_id: int, name: str | None = None)
             known_id=project.remote_id,
             found_id=remote_id,
         )
+
+
+def set_tracking_rule(tx: Transaction, project_id: int, rule: str) -> None:
+    """Store the rule for whose authors and labels open pull requests were looked for."""
+    tx.execute("UPDATE projects SET tracking_rule = :rule WHERE id = :id", {"rule": rule, "id": project_id})
 
 
 def set_configured(tx: Transaction, project: ProjectRow, configured: str) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tidelore.core.errors import IllegalTransition
 from tidelore.core.model import PullRecord
@@ -262,6 +263,21 @@ def mirrored_pulls(database: Database, project_id: int) -> list[MirroredPull]:
 
 def _pull(number: int, title: str, state: str, author: str | None, head: str, branch: str, *rest: Any) -> PullRecord:
     return PullRecord(number, title, state, author, head, branch, (), *rest)
+
+
+def open_pulls(database: Database, project_id: int) -> list[PullRecord]:
+    """Return the open pull requests of a project that are stored, with their labels."""
+    params = {"project_id": project_id}
+    is_open = "m.project_id = :project_id AND m.deleted_at IS NULL AND m.state IN ('open', 'opened')"
+    labels: dict[int, list[str]] = {}
+    for number, label in database.read(
+        "SELECT m.iid, l.name FROM merge_requests m JOIN mr_labels n ON n.merge_request_id = m.id"
+        f" JOIN labels l ON l.id = n.label_id WHERE {is_open}",
+        params,
+    ):
+        labels.setdefault(number, []).append(label)
+    rows = database.read(f"SELECT {_PULL} FROM merge_requests m WHERE {is_open} ORDER BY m.iid", params)
+    return [replace(pull, labels=tuple(labels.get(pull.number, ()))) for pull in (_pull(*row) for row in rows)]
 
 
 def set_paused(tx: Transaction, tracked_id: int, paused: bool, now_ms: int) -> bool:  # noqa: FBT001 - the value to set
