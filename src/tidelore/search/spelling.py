@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from tidelore.core.words import SHORTEST_WORD, fold, is_unspaced, near
 from tidelore.search.query import Query
 from tidelore.store.database.port import Database
-from tidelore.store.reading.fulltext import Term, full_text
-from tidelore.store.reading.vocabulary import words_containing, words_of_length
+from tidelore.store.reading.found_documents import full_text
+from tidelore.store.reading.fulltext import Term, words_containing, words_of_length
 
 _LONG_WORD = 6
 _COMPARED = 12
