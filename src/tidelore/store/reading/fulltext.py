@@ -564,6 +564,14 @@ def remove_words(tx: Transaction, words: Iterable[str]) -> None:
         )
 
 
+def words_among(database: Database, words: Iterable[str]) -> set[str]:
+    """Return which of these words documents contain."""
+    rows = database.read(
+        f"SELECT word FROM document_words WHERE word {database.among('words')}", {"words": database.texts(words)}
+    )
+    return {word for (word,) in rows}
+
+
 def words_of_length(database: Database, shortest: int, longest: int) -> list[str]:
     """Return the words with this many letters."""
     rows = database.read(
