@@ -234,6 +234,16 @@ print(code, *(name for name, module in sys.modules.items() if not isinstance(mod
 """
 
 
+def test_an_issue_is_shown_without_the_modules_that_write_the_mirror(copy: Path, tmp_path: Path) -> None:
+    database = open_database(str(copy))
+    keep(database, add_project(database), ISSUES, [issue(1, title="The crane stops at the berth")])
+    database.close()
+    for command in (["show", "issue", "1"], ["context", "1"], ["list", "issues"]):
+        modules = loaded_by(tmp_path, *command, "--db", str(copy))
+        needless = {"tidelore.store.mirror.parents", "tidelore.store.mirror.documents", "tidelore.core.model"}
+        assert sorted((HEAVY | needless | {"urllib.parse"}) & modules) == []
+
+
 @pytest.mark.parametrize("command", [["count"], ["list", "issues"], ["search", "crane"]])
 def test_an_offline_read_imports_no_library_module_that_only_the_libraries_name(
     copy: Path, tmp_path: Path, command: list[str]

@@ -7,14 +7,18 @@ parent, so the cost is that of this conversation. Writes nothing.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 
 from tidelore.core.errors import NotFound, UserError
-from tidelore.core.model import FileChangeRecord
 from tidelore.core.references import NOUNS, SIGNS, Kind, Reference, other_kind, sign_of, wrong_kind
-from tidelore.store.database.port import Database, Row
+from tidelore.store.database.port import Database
 from tidelore.store.mirror.kinds import EVENT_TABLES, ISSUE, MERGE_REQUEST, TOPICS, ParentKind
 from tidelore.store.mirror.projects import ProjectRow, list_projects, match_project
+
+if TYPE_CHECKING:
+    from tidelore.core.model import FileChangeRecord
 
 PARENTS: dict[Kind, ParentKind] = {"issue": ISSUE, "mr": MERGE_REQUEST}
 
@@ -389,6 +393,9 @@ def _closed_by(database: Database, source: str, remote_id: int) -> tuple[Closing
 
 def _files(database: Database, parent: MergeRequestRow) -> tuple[FileChangeRecord, ...]:
     """Return the files of the newest head; until those are read, the files of the head that was read last."""
+    # Not at the top: it declares the records of every source, and a conversation needs only this one.
+    from tidelore.core.model import FileChangeRecord
+
     rows = database.read(
         f"SELECT head_sha, {_columns('f', FileChangeRecord)} FROM mr_file_changes f WHERE f.merge_request_id = :id"
         " ORDER BY f.id",
@@ -396,11 +403,9 @@ def _files(database: Database, parent: MergeRequestRow) -> tuple[FileChangeRecor
     )
     heads = [row[0] for row in rows]
     head = parent.head_sha if parent.head_sha in heads else heads[-1] if heads else None
-    return tuple(
-        sorted((_file(row) for row in rows if row[0] == head), key=lambda file: (file.new_path, file.old_path))
-    )
-
-
-def _file(row: Row) -> FileChangeRecord:
-    _, old_path, new_path, *flags = row
-    return FileChangeRecord(old_path, new_path, *map(bool, flags))
+    files = [
+        FileChangeRecord(old_path, new_path, *map(bool, flags))
+        for head_sha, old_path, new_path, *flags in rows
+        if head_sha == head
+    ]
+    return tuple(sorted(files, key=lambda file: (file.new_path, file.old_path)))
