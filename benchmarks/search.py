@@ -34,7 +34,8 @@ from tidelore.search.lexical import rank_lexical
 from tidelore.search.query import parse_query
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database
-from tidelore.store.reading.fulltext import Ask, DocumentFilter, full_text
+from tidelore.store.reading.found_documents import full_text
+from tidelore.store.reading.fulltext import Ask, DocumentFilter
 
 P95_BOUND_MS = 20.0
 PROCESS_BOUNDS = {"lexical": 4.5, "hybrid": 10.0}

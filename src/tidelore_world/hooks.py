@@ -205,5 +205,9 @@ def github_payload(repo: Repository, event: str, action: str, number: int) -> di
     if event in ("issues", "issue_comment"):
         if found is not None and found.pull is not None:
             shown["pull_request"] = {"url": f"/pulls/{number}"}
-        return {"action": action, "repository": home, "issue": shown}
+        payload = {"action": action, "repository": home, "issue": shown}
+        if action == "transferred":
+            target, new_number = repo.transferred[number]
+            payload["changes"] = {"new_issue": {"number": new_number}, "new_repository": {"id": target}}
+        return payload
     return {"action": action, "repository": home, "pull_request": shown}

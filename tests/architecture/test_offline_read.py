@@ -224,6 +224,45 @@ def test_the_modules_of_a_search_compile_no_annotation_and_forward_references_st
     assert done.returncode == 0, done.stderr
 
 
+STARTED = """
+from tidelore.cli.entry import _Postponed, _postpone_imports
+_postpone_imports()
+import sys
+from tidelore.cli.main import main
+code = main(sys.argv[1:])
+print(code, *(name for name, module in sys.modules.items() if not isinstance(module, _Postponed)), file=sys.stderr)
+"""
+
+
+def test_an_issue_is_shown_without_the_modules_that_write_the_mirror(copy: Path, tmp_path: Path) -> None:
+    database = open_database(str(copy))
+    keep(database, add_project(database), ISSUES, [issue(1, title="The crane stops at the berth")])
+    database.close()
+    for command in (["show", "issue", "1"], ["context", "1"], ["list", "issues"]):
+        modules = loaded_by(tmp_path, *command, "--db", str(copy))
+        needless = {"tidelore.store.mirror.parents", "tidelore.store.mirror.documents", "tidelore.core.model"}
+        assert sorted((HEAVY | needless | {"urllib.parse"}) & modules) == []
+
+
+@pytest.mark.parametrize("command", [["count"], ["list", "issues"], ["search", "crane"]])
+def test_an_offline_read_imports_no_library_module_that_only_the_libraries_name(
+    copy: Path, tmp_path: Path, command: list[str]
+) -> None:
+    argv = (*command, "--quiet", "--db", str(copy))
+    done = subprocess.run(
+        [sys.executable, "-c", STARTED, *argv],
+        capture_output=True,
+        text=True,
+        env={"HOME": str(tmp_path), "PATH": os.environ["PATH"]},
+        check=True,
+    )
+    code, *modules = done.stderr.split()
+    assert code == "0"
+    needless = {"decimal", "numbers", "uuid", "threading", "inspect", "gettext", "textwrap", "math"}
+    assert sorted(needless & set(modules)) == []
+    assert "tidelore.store.reading.fulltext_postgres" not in modules
+
+
 def test_the_tables_of_all_forges_are_known_without_loading_a_source() -> None:
     done = subprocess.run([sys.executable, "-c", REGISTRY], capture_output=True, text=True, check=True)
     tables, modules = json.loads(done.stderr)

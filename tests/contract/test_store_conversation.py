@@ -25,6 +25,7 @@ from tidelore.core.errors import NotFound, UserError
 from tidelore.core.model import ProjectRecord
 from tidelore.core.references import Kind, Reference
 from tidelore.store.database.port import Database
+from tidelore.store.mirror.kinds import ISSUE, MERGE_REQUEST
 from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS
 from tidelore.store.mirror.projects import ProjectRow, save_project
 from tidelore.store.reading.conversations import Conversation, MergeRequestRow, read_conversation, resolve
@@ -214,18 +215,18 @@ def test_children_are_counted_for_one_project_and_for_live_parents_only(filled: 
 
 
 def test_a_list_includes_discussion_counts_only_when_requested(filled: Database) -> None:
-    said = {row.iid: row.talk for row in list_parents(filled, MERGE_REQUESTS, ListFilter(with_talk=True)).items}
+    said = {row.iid: row.talk for row in list_parents(filled, MERGE_REQUEST, ListFilter(with_talk=True)).items}
     assert said == {1: DiscussionCounts(discussions=2, unresolved=1), 2: DiscussionCounts(discussions=1)}
-    unasked = list_parents(filled, MERGE_REQUESTS, ListFilter()).items
+    unasked = list_parents(filled, MERGE_REQUEST, ListFilter()).items
     assert {row.talk for row in unasked} == {DiscussionCounts()}
 
 
 def test_issues_are_listed_by_their_status(filled: Database) -> None:
     with filled.transaction() as tx:
         tx.execute("UPDATE issues SET status_name = 'In progress' WHERE iid = 2")
-    found = list_parents(filled, ISSUES, ListFilter(status="In progress")).items
+    found = list_parents(filled, ISSUE, ListFilter(status="In progress")).items
     assert [(row.iid, row.status_name) for row in found] == [(2, "In progress")]
-    assert list_parents(filled, ISSUES, ListFilter(status="Done")).total == 0
+    assert list_parents(filled, ISSUE, ListFilter(status="Done")).total == 0
 
 
 def test_a_conversation_is_read_without_table_scans(tmp_path: Any) -> None:
@@ -249,8 +250,8 @@ def test_a_conversation_is_read_without_table_scans(tmp_path: Any) -> None:
         kinds: tuple[Kind, ...] = ("issue", "mr")
         for kind in kinds:
             talk_of(database, kind, 1)
-        for family in (ISSUES, MERGE_REQUESTS):
-            list_parents(database, family, ListFilter(with_talk=True))
+        for parent in (ISSUE, MERGE_REQUEST):
+            list_parents(database, parent, ListFilter(with_talk=True))
         steps = [step for sql, params in asked for *_, step in database.execute(f"EXPLAIN QUERY PLAN {sql}", params)]
     finally:
         database.close()

@@ -24,6 +24,7 @@ from tidelore.store.database.sqlite import SqliteDatabase
 from tidelore.store.mirror.documents import DocumentSource, write_documents
 from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS
 from tidelore.store.reading import fulltext
+from tidelore.store.reading.found_documents import full_text
 from tidelore.store.reading.fulltext import (
     CLOSING,
     OPENING,
@@ -34,7 +35,6 @@ from tidelore.store.reading.fulltext import (
     Gate,
     Scored,
     Term,
-    full_text,
 )
 
 DAY = 86_400_000
@@ -341,8 +341,8 @@ def test_the_best_matches_are_found_with_any_shortlist_size(
 def test_the_count_of_a_common_term_is_estimated_from_oldest_and_newest_documents(
     filled: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidelore.store.reading.vocabulary._SAMPLE", 4)
-    monkeypatch.setattr("tidelore.store.reading.vocabulary._BEYOND_DOUBT", 1)
+    monkeypatch.setattr("tidelore.store.reading.fulltext._SAMPLE", 4)
+    monkeypatch.setattr("tidelore.store.reading.fulltext._BEYOND_DOUBT", 1)
     old = [document("discussion", 100 + n, ("issue", 1), "t", "quokka" if n < 8 else "other") for n in range(40)]
     both = [
         replace(entry, content=f"{entry.content} wombat" if n % 2 else entry.content) for n, entry in enumerate(old)

@@ -13,7 +13,8 @@ from tidelore.search.spelling import Correction, correct
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.documents import remove_documents, write_documents
 from tidelore.store.mirror.parents import ISSUES
-from tidelore.store.reading.fulltext import DocumentFilter, Term, full_text
+from tidelore.store.reading.found_documents import full_text
+from tidelore.store.reading.fulltext import DocumentFilter, Term
 
 TEXTS = {
     1: ("港のクレーンが停止する", "夜間に岸壁クレーンの非常ブレーキが作動し、荷役が東京港で止まりました。"),

@@ -11,6 +11,7 @@ from tidelore.core.model import Item
 from tidelore.engine.cursor import Cursor
 from tidelore.engine.ports import Batch
 from tidelore.store.database.port import Database
+from tidelore.store.mirror.kinds import ISSUE, MERGE_REQUEST
 from tidelore.store.mirror.page_writer import PageWriter
 from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS, Family
 from tidelore.store.mirror.projects import ProjectRow
@@ -37,7 +38,7 @@ def filled(database: Database) -> Database:
 
 
 def numbers(database: Database, **wanted: Any) -> list[int]:
-    return [item.iid for item in list_parents(database, MERGE_REQUESTS, ListFilter(**wanted)).items]
+    return [item.iid for item in list_parents(database, MERGE_REQUEST, ListFilter(**wanted)).items]
 
 
 FILTERS: list[tuple[dict[str, Any], list[int]]] = [
@@ -77,7 +78,7 @@ def test_issues_with_a_status_are_found_through_the_index_that_has_only_those(da
             {"project_id": 1, "status": "Ready"},
         )
     assert "idx_issues_status_name" in " ".join(str(row[-1]) for row in plan)
-    found = list_parents(database, ISSUES, ListFilter(status="Ready", project_id=1))
+    found = list_parents(database, ISSUE, ListFilter(status="Ready", project_id=1))
     assert ([item.iid for item in found.items], found.total) == ([7], 1)
 
 
@@ -87,19 +88,19 @@ def test_each_list_filter_restricts_the_result(filled: Database) -> None:
 
 
 def test_a_list_of_one_project_shows_its_own_rows_with_their_labels(filled: Database) -> None:
-    page = list_parents(filled, MERGE_REQUESTS, ListFilter(project_id=1, state="merged"))
+    page = list_parents(filled, MERGE_REQUEST, ListFilter(project_id=1, state="merged"))
     assert [(item.project, item.iid, item.labels) for item in page.items] == [("port/harbour", 1, ("bug", "ledger"))]
 
 
 @pytest.mark.parametrize("sort", ["updated", "created"])
 @pytest.mark.parametrize("ascending", [False, True])
 def test_list_pages_have_no_gap_and_no_repetition(filled: Database, sort: str, *, ascending: bool) -> None:
-    whole = list_parents(filled, MERGE_REQUESTS, ListFilter(sort=sort, ascending=ascending))
+    whole = list_parents(filled, MERGE_REQUEST, ListFilter(sort=sort, ascending=ascending))
     assert whole.next is None
     seen: list[int] = []
     after = None
     for _ in range(3):
-        page = list_parents(filled, MERGE_REQUESTS, ListFilter(sort=sort, ascending=ascending, limit=2, after=after))
+        page = list_parents(filled, MERGE_REQUEST, ListFilter(sort=sort, ascending=ascending, limit=2, after=after))
         assert page.total == 5
         seen += [item.id for item in page.items]
         after = page.next
@@ -111,8 +112,8 @@ def test_deleted_items_are_listed_only_on_request(database: Database) -> None:
     project = add_project(database)
     keep(database, project, ISSUES, [issue(1), issue(2)])
     keep(database, project, ISSUES, [], gone=[1])
-    alive = list_parents(database, ISSUES, ListFilter())
-    buried = list_parents(database, ISSUES, ListFilter(deleted=True))
+    alive = list_parents(database, ISSUE, ListFilter())
+    buried = list_parents(database, ISSUE, ListFilter(deleted=True))
     assert [item.iid for item in alive.items] == [2]
     assert [(item.iid, item.deleted_at) for item in buried.items] == [(1, CREATED + 99)]
 
@@ -121,7 +122,7 @@ def test_the_total_of_a_state_leaves_out_deleted_items(database: Database) -> No
     project = add_project(database)
     keep(database, project, ISSUES, [issue(1), issue(2), issue(3, state="closed")])
     keep(database, project, ISSUES, [], gone=[1])
-    assert list_parents(database, ISSUES, ListFilter(state="opened")).total == 1
-    assert list_parents(database, ISSUES, ListFilter(state="opened", deleted=True)).total == 1
-    assert list_parents(database, ISSUES, ListFilter(state="opened", author="nobody")).total == 0
-    assert list_parents(database, MERGE_REQUESTS, ListFilter(state="opened")).total == 0
+    assert list_parents(database, ISSUE, ListFilter(state="opened")).total == 1
+    assert list_parents(database, ISSUE, ListFilter(state="opened", deleted=True)).total == 1
+    assert list_parents(database, ISSUE, ListFilter(state="opened", author="nobody")).total == 0
+    assert list_parents(database, MERGE_REQUEST, ListFilter(state="opened")).total == 0

@@ -19,7 +19,8 @@ from tidelore.search.query import parse_query
 from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database
 from tidelore.store.database.port import Database
-from tidelore.store.reading.fulltext import Ask, DocumentFilter, Term, full_text
+from tidelore.store.reading.found_documents import full_text
+from tidelore.store.reading.fulltext import Ask, DocumentFilter, Term
 
 TEXT = (
     "crane cranes craning berth berths the of and running runs run generally generalization invoices billing billed"

@@ -6,14 +6,16 @@ import json
 import os
 import re
 import stat
+import subprocess
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlencode
 
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from tests.faces.desk import CONSOLE, LEDGER, Desk
+from tests.faces.desk import COMMAND, CONSOLE, LEDGER, Desk
 from tests.faces.test_documented_shapes import compare
 
 from tidelore.cli.main import main
@@ -142,11 +144,109 @@ def test_init_refuses_a_token_given_as_variable_name_without_quoting_it(desk: De
     assert "glpat" not in done.out + done.err + desk.config.read_text()
 
 
-@pytest.mark.parametrize("name", ["grüppe/projekt", "日本/語", "g/😀", 'a"b\\c', "tab\tand\x7f"])
+@pytest.mark.parametrize("name", ["grüppe/projekt", "日本/語", "g/😀", 'g/a"b\\c', "g/tab\tand\x7f"])
 def test_init_keeps_every_character_of_a_project(desk: Desk, name: str) -> None:
     # An answer holds no control characters; the file is what counts.
     assert desk.robot("init", "--overwrite", "-p", name).data["projects"] == [name.replace("\x7f", "")]
     assert tomllib.loads(desk.config.read_text())["gitlab"][0]["projects"] == [name]
+
+
+def test_init_refuses_the_address_of_another_kind_of_database(home: Path) -> None:
+    assert main(["init", "--db", "mysql://db/lore", "-p", "a/b"]) == 2
+    assert not (home / ".config").exists()
+
+
+@pytest.mark.parametrize("url", ["postgresql://me:hunter2@db/lore", "postgresql://db/lore?password=hunter2"])
+def test_init_refuses_a_database_address_with_a_password_without_quoting_it(
+    home: Path, capsys: pytest.CaptureFixture[str], url: str
+) -> None:
+    assert main(["init", "--db", url, "-p", "a/b"]) == 2
+    told = capsys.readouterr()
+    assert "hunter2" not in told.out + told.err
+    assert "PGPASSWORD" in told.err
+    assert not (home / ".config").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "written"), [("postgresql://me@db/lore", "postgresql://me@db/lore"), ("here.db", "{folder}/here.db")]
+)
+def test_init_writes_the_database_that_it_was_given(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, written: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", "--db", given, "-p", "a/b"]) == 0
+    assert load_config(None, {"HOME": str(home)}).storage.path == written.format(folder=tmp_path)
+
+
+def test_init_and_sync_refuse_a_gitlab_project_without_a_group(desk: Desk) -> None:
+    before = desk.config.read_text()
+    done = desk.robot("init", "--overwrite", "-p", "nogroup")
+    assert (done.code, done.error["details"]["key"]) == (2, "gitlab[0].projects[0]")
+    assert '"group/nogroup"' in done.error["fix"]
+    assert desk.config.read_text() == before
+    desk.config.write_text('[[gitlab]]\nprojects = ["nogroup"]\n')
+    assert desk.robot("sync").error["details"]["key"] == "gitlab[0].projects[0]"
+
+
+@pytest.mark.parametrize(
+    "text", ['[[gitlab]]\ngroups = ["acme"]\nprojects = ["4102", "a/b/c"]', '[[github]]\norgs = ["acme"]']
+)
+def test_names_of_groups_and_organisations_and_ids_of_projects_have_no_slash(desk: Desk, text: str) -> None:
+    desk.config.write_text(text)
+    assert desk.robot("doctor", "--offline").code == 0
+
+
+def test_a_gitlab_url_beside_repositories_configures_gitlab_too(home: Path) -> None:
+    assert main(["init", "--gitlab-url", "https://git.example.com", "--github-repo", "octo/tide"]) == 0
+    config = load_config(None, {"HOME": str(home)})
+    assert [host.base_url for host in config.gitlab] == ["https://git.example.com"]
+    assert [repo.name for repo in config.github[0].repos] == ["octo/tide"]
+
+
+def ask_init(home: Path, *options: str, answers: str = "") -> tuple[int, str]:
+    """Run `lore init` on a terminal; return its exit code and what the terminal shows."""
+    ours, theirs = os.openpty()
+    words = [*COMMAND, "init", *options]
+    environ = {**os.environ, "HOME": str(home), "TERM": "dumb"}
+    process = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environ, start_new_session=True)
+    os.close(theirs)
+    os.write(ours, answers.encode())
+    shown = b""
+    with suppress(OSError):  # EIO: the program has ended
+        while piece := os.read(ours, 4096):
+            shown += piece
+    os.close(ours)
+    return process.wait(30), shown.decode()
+
+
+@pytest.mark.parametrize(
+    ("answers", "wanted"),
+    [
+        ("\na/b c/d\n\n", [("gitlab", "https://gitlab.com", ("a/b", "c/d"), "GITLAB_TOKEN")]),
+        ("https://git.example.com\nnogroup\na/b\nMINE\n", [("gitlab", "https://git.example.com", ("a/b",), "MINE")]),
+        ("gitea\ngithub\nocto/tide\n\n", [("github", "https://api.github.com", ("octo/tide",), "GITHUB_TOKEN")]),
+    ],
+)
+def test_init_on_a_terminal_asks_what_to_mirror(
+    home: Path, answers: str, wanted: list[tuple[str, str, tuple[str, ...], str]]
+) -> None:
+    code, shown = ask_init(home, answers=answers)
+    assert code == 0, shown
+    found = load_config(None, {"HOME": str(home)})
+    hosts = [*found.gitlab, *found.github]
+    assert [(one.kind, one.base_url, one.configured, one.token_env) for one in hosts] == wanted
+
+
+@pytest.mark.parametrize("options", [("--no-input",), ("--robot",), ("-p", "a/b")])
+def test_init_on_a_terminal_does_not_ask_what_options_answer(home: Path, options: tuple[str, ...]) -> None:
+    code, shown = ask_init(home, *options)
+    assert (code, "Forge" in shown) == (0, False)
+
+
+def test_init_that_was_interrupted_while_it_asked_writes_no_file(home: Path) -> None:
+    code, shown = ask_init(home, answers="\n\x04")
+    assert code == 130, shown
+    assert not (home / ".config").exists()
 
 
 def test_init_in_a_read_only_folder_reports_it(desk: Desk) -> None:

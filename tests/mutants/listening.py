@@ -310,6 +310,28 @@ PATIENCE = (
 
 FEEDS = (
     Mutant(
+        name="lists-of-the-whole-continue-where-those-of-the-followed-ended",
+        invariant=HAND_OVER,
+        file="sync/ingest.py",
+        before="""            mirror_whole(self.session, target, project)
+""",
+        after="""            pass
+""",
+        test=f"{SWITCHING}::test_what_was_not_followed_is_read_when_the_whole_repository_is_mirrored[repo-by-name]",
+        why="What was said on pull requests that nobody followed lies before these positions.",
+    ),
+    Mutant(
+        name="only-feeds-start-over-for-the-whole-repository",
+        invariant=HAND_OVER,
+        file="sync/followed.py",
+        before="""        for name in ("merge_requests", *target.source.feeds):
+            reset_cursor""",
+        after="""        for name in target.source.feeds:
+            reset_cursor""",
+        test=f"{SWITCHING}::test_what_was_not_followed_is_read_when_the_whole_repository_is_mirrored[repo-by-name]",
+        why="Each pull request that was not followed would be fetched by itself.",
+    ),
+    Mutant(
         name="feeds-begin-and-threads-count-as-read",
         invariant=HAND_OVER,
         file="sync/followed.py",

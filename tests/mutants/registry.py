@@ -229,6 +229,7 @@ PROMISES = (
         listening.HAND_OVER,
         (
             f"{listening.SWITCHING}::test_full_scans_give_the_same_events_as_incremental_polls",
+            f"{listening.SWITCHING}::test_a_process_killed_while_it_begins_to_mirror_the_whole_repository_loses_nothing",
             listening.ALL_WAYS,
             listening.ANY_CHANGE,
         ),

@@ -97,6 +97,21 @@ MUTANTS: tuple[Mutant, ...] = (
         why="A new title would cost the vectors of a whole discussion.",
     ),
     Mutant(
+        name="vectors-of-the-texts-split-ahead",
+        invariant="vectors follow",
+        file="embedding/local.py",
+        before="""            split = await coming
+            if following < len(parts):
+                coming = loop.run_in_executor(None, self._split, parts[following])
+""",
+        after="""            if following < len(parts):
+                coming = loop.run_in_executor(None, self._split, parts[following])
+            split = await coming
+""",
+        test="tests/unit/embedding/test_local.py::test_each_of_many_texts_gets_its_own_vector",
+        why="Documents would be found by what others say.",
+    ),
+    Mutant(
         name="document-counted-as-embedded-before-its-vectors",
         invariant="vectors follow",
         file="documents/embed.py",

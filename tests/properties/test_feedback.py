@@ -132,7 +132,15 @@ turns = st.tuples(
 
 
 @examples(few=25, many=600)
-@given(st.lists(turns, min_size=1, max_size=6), st.integers(2, 5), st.sampled_from(SKEWS))
+@given(history=st.lists(turns, min_size=1, max_size=6), per_page=st.integers(2, 5), skew_ms=st.sampled_from(SKEWS))
+@example(
+    history=[
+        ("repo", [Act("remark", 2, 0), Act("tick", 0, 1)], [], None),
+        ("all", [Act("track", 14, 0)], [], None),
+    ],
+    per_page=2,
+    skew_ms=0,
+)
 def test_no_version_is_lost_or_repeated_when_polls_fail_or_the_polling_mode_changes(
     history: list[Any], per_page: int, skew_ms: int
 ) -> None:

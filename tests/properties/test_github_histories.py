@@ -25,6 +25,8 @@ KINDS = (
     "delete_issue",
     "edit_review",
     "dismiss_review",
+    "draft_review",
+    "submit_review",
 )
 FAULTS: tuple[Kind, ...] = ("status", "timeout", "disconnect", "truncated", "not_json", "edit_between")
 ROUNDS = 4

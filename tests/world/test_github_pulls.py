@@ -154,9 +154,11 @@ def test_a_pending_review_and_its_comments_are_visible_to_their_author_only(worl
     assert (shown["updated_at"], shown["review_comments"]) == (before, 0)
     assert forge.truth_reviews(REPO, number) == forge.truth_review_comments(REPO) == []
     world.advance(60)
+    drafted_at = get(forge, f"{PULLS}/{number}/comments", "one")[0]["created_at"]
     forge.submit_review(REPO, number, review.id, "CHANGES_REQUESTED")
     (row,) = get(forge, f"{PULLS}/{number}/comments", "two")
-    assert (row["id"], row["created_at"]) == (remark.id, world.clock.iso_s())
+    assert (row["id"], row["created_at"], row["updated_at"]) == (remark.id, drafted_at, world.clock.iso_s())
+    assert row["created_at"] < row["updated_at"]
     (row,) = get(forge, f"{PULLS}/{number}/reviews", "two")
     assert (row["state"], row["submitted_at"]) == ("CHANGES_REQUESTED", world.clock.iso_s())
     assert get(forge, f"{PULLS}/{number}")["review_comments"] == 1

@@ -261,6 +261,8 @@ READING_LISTS = {
     "posts": "Posts",
 }
 """The reading lists and their titles; the first three are lists of threads."""
+_ASK_AGAIN = -1
+"""The number of no change: the list is read again."""
 _THREADS = {
     "inbox": ThreadQuestion(waiting_on="me", limit=READING_ROWS),
     "mine": ThreadQuestion(mine=True, limit=READING_ROWS),
@@ -330,8 +332,8 @@ class ConsoleViews:
             found = read(self._app, ListRequest(limit=READING_ROWS))
             return ReadingList([found_row(one, one.web_url) for one in found.items], found.total, None, seq)
         except UserError as error:
-            # Whose threads to list is not known.
-            return ReadingList([], 0, f"Your login is not known: {error.fix}. The key → shows other lists.", seq)
+            # Whose threads to list is not known. The login may become known without a change of the copy.
+            return ReadingList([], 0, f"Your login is not known: {error.fix}. The key → shows other lists.", _ASK_AGAIN)
 
     def read_thread(self, row: ReadingRow) -> ShownIssue | ShownMergeRequest | ShownTopic | ShownPost:
         """Return the item that a row of a reading list belongs to."""

@@ -15,7 +15,7 @@ from tidelore.app.answers import Instant, copy_fields, instant, means, page_toke
 from tidelore.app.wiring import App
 from tidelore.core.references import Kind, sign_of
 from tidelore.store.database.port import Database
-from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS, Family
+from tidelore.store.mirror.kinds import ISSUE, MERGE_REQUEST, ParentKind
 from tidelore.store.mirror.projects import match_project
 from tidelore.store.reading import posts, topics
 from tidelore.store.reading.lists import ListedParent, ListFilter, list_parents
@@ -157,13 +157,13 @@ class PostRequest(PostFilter, frozen=True, kw_only=True):
 
 def list_issues(app: App, request: ListRequest) -> IssueList:
     """Return one page of issues."""
-    rows, total, token = _list(app, ISSUES, request)
+    rows, total, token = _list(app, ISSUE, request)
     return IssueList([listed_parent(ListedIssue, row, "issue") for row in rows], total, token)
 
 
 def list_merge_requests(app: App, request: ListRequest) -> MergeRequestList:
     """Return one page of merge requests."""
-    rows, total, token = _list(app, MERGE_REQUESTS, request)
+    rows, total, token = _list(app, MERGE_REQUEST, request)
     return MergeRequestList([listed_parent(ListedMergeRequest, row, "mr") for row in rows], total, token)
 
 
@@ -220,7 +220,7 @@ def author_of(address: str) -> str:
     return address.removeprefix("at://").partition("/")[0]
 
 
-def _list(app: App, family: Family, request: ListRequest) -> tuple[list[ListedParent], int, str | None]:
+def _list(app: App, family: ParentKind, request: ListRequest) -> tuple[list[ListedParent], int, str | None]:
     with app.reading() as database:
         if request.project:
             request = replace(request, project_id=match_project(database, request.project).id)

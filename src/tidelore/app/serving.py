@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.app.positions import ServiceSummary
+from tidelore.app.reading.own_logins import learn_logins
 from tidelore.app.service_jobs import build_jobs, follows_somebody
 from tidelore.app.status import job_entry
 from tidelore.core.config import all_hosts
@@ -270,10 +271,13 @@ async def serve(
                 loop = Loop(JobRecorder(database, app.clock), app.clock, control, renew=keeper.renew, beat=keeper.beat)
                 loop.set_jobs(jobs, at_once=request.once)
                 started = {"event": "service_started", "jobs": len(jobs)}
+                _LOG.info("service started with %d jobs", len(jobs), extra=started)
+                asking = asyncio.create_task(learn_logins(app))
                 try:
-                    _LOG.info("service started with %d jobs", len(jobs), extra=started)
                     await loop.run(seconds=request.seconds, once=request.once)
                 finally:
+                    asking.cancel()
+                    await asyncio.gather(asking, return_exceptions=True)
                     await ports.close()
                     _LOG.info("service stopped", extra={"event": "service_stopped", "ended": loop.ended})
                 return _report(database, loop.errors, loop.ended, app.clock.monotonic() - began)

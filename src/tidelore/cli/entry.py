@@ -5,6 +5,7 @@ No state of stdout (closed, full, unable to encode a character) ends in a traceb
 
 from __future__ import annotations
 
+import _thread
 import gc
 import io
 import os
@@ -65,8 +66,8 @@ def _postpone_imports() -> None:
         _Postponed("msgspec.msgpack"),
         _Postponed("msgspec.toml"),
         _Postponed("msgspec.yaml"),
-        # `uuid`, which msgspec imports, only asks for the name of the system.
-        _Postponed("platform", system=lambda: os.uname().sysname if hasattr(os, "uname") else ""),
+        # One thread uses these. The first other name that is used imports the whole.
+        _Postponed("threading", local=_thread._local, Lock=_thread.allocate_lock, RLock=_thread.RLock),
     )
     for module in postponed:
         sys.modules.setdefault(module.__name__, module)
@@ -76,11 +77,26 @@ def _postpone_imports() -> None:
     # Forward references keep their text: `eval` accepts it too, hardly any is evaluated, and the first call of
     # `compile` creates the classes of all syntax trees.
     vars(__import__("typing"))["compile"] = _uncompiled
-    # msgspec prefers this to `typing`, which offers the same in every Python we support.
-    if "typing_extensions" not in sys.modules:
-        sys.modules["typing_extensions"] = None  # type: ignore[assignment]
-        __import__("msgspec")
-        del sys.modules["typing_extensions"]
+    _import_with(
+        # msgspec prefers this to `typing`, which offers the same in every Python we support.
+        {"typing_extensions": None}
+        # msgspec encodes objects of these classes, and click reads a UUID from the command line. We have none of them.
+        | {"decimal": _Postponed("decimal", Decimal=type("Decimal", (), {}))}
+        | {"uuid": _Postponed("uuid", UUID=type("UUID", (), {}), SafeUUID=type("SafeUUID", (), {"unknown": None}))},
+        "msgspec",
+        "click",
+    )
+
+
+def _import_with(replaced: dict[str, _Postponed | None], *names: str) -> None:
+    """Import modules that find these others instead of what they would import; what is imported later does not."""
+    modules: dict[str, _Postponed | None] = sys.modules  # type: ignore[assignment]
+    missing = replaced.keys() - modules.keys()
+    modules.update({name: replaced[name] for name in missing})
+    for name in names:
+        __import__(name)
+    for name in missing:
+        del modules[name]
 
 
 def run() -> None:

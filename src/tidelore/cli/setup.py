@@ -23,7 +23,7 @@ from tidelore.app.storage.preparing import PreparedDatabase, prepare_database
 from tidelore.cli.command import Invocation, LoreGroup, global_options, invocation_of, lore_command
 from tidelore.cli.output.render import Output, plural
 from tidelore.cli.output.table import Column, table_of
-from tidelore.core.config_file import parse_config
+from tidelore.core.config_file import is_url, parse_config
 from tidelore.core.errors import StorageFailed, UserError
 from tidelore.core.text import one_line
 
@@ -31,14 +31,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+_GITLAB_COM = "https://gitlab.com"
 _HEAD = """\
 # Tidelore's configuration. Every key is documented in docs/reference/configuration.md;
 # omitted keys have the default shown there. Never write a token here: name its environment variable.
 
 # default_project = "group/project"
-
+"""
+_DEFAULT_STORAGE = """\
 # [storage]
 # path = "~/.local/share/tidelore/lore.db"      # or a postgresql:// address
+"""
+_STORAGE = """\
+[storage]
+path = {path}
 """
 _GITLAB = """\
 [[gitlab]]
@@ -62,10 +68,8 @@ repos = [{repos}]
 )
 @click.option(
     "--gitlab-url",
-    default="https://gitlab.com",
-    show_default=True,
     metavar="URL",
-    help="Base URL of the GitLab server.",
+    help="Base URL of the GitLab server; https://gitlab.com if omitted.",
 )
 @click.option(
     "--token-env",
@@ -76,36 +80,46 @@ repos = [{repos}]
     "--github-repo", "repos", multiple=True, metavar="OWNER/REPO", help="GitHub repository to mirror (repeatable)."
 )
 @click.option("--overwrite", is_flag=True, help="Replace an existing file.")
+@click.option("--no-input", is_flag=True, help="Do not ask, even on a terminal.")
 def init_command(
     invocation: Invocation,
-    gitlab_url: str,
+    gitlab_url: str | None,
     token_env: str | None,
     projects: tuple[str, ...],
     repos: tuple[str, ...],
     overwrite: bool,  # noqa: FBT001
+    no_input: bool,  # noqa: FBT001
 ) -> Output:
     """Write a configuration file.
 
-    With --github-repo alone, only GitHub is configured, and --token-env is its variable; with both, it is GitLab's. The
-    file is created with mode 0600; an existing one is kept unless --overwrite is given. It never contains a token, only
-    the name of the environment variable that holds it. Next steps: export the token, check the setup with
-    `lore doctor`, fetch with `lore sync`, then `lore search`.
+    On a terminal, without options that say what to mirror, it asks for the forge, the projects and the variable of the
+    token. With --github-repo alone, only GitHub is configured, and --token-env is its variable; with both, it is
+    GitLab's. A database that --db names is written to the file too. The file is created with mode 0600; an existing one
+    is kept unless --overwrite is given. It never contains a token, only the name of the environment variable that holds
+    it. Next steps: export the token, check the setup with `lore doctor`, fetch with `lore sync`, then `lore search`.
     """
     import tomllib
     from pathlib import Path
+
+    from tidelore.cli.service import is_terminal
 
     path = Path(invocation.config_file)
     if path.is_dir():
         raise UserError(f"{path} is a folder", fix="name a file in it with --config", path=str(path))
     if path.exists() and not overwrite:
         raise UserError(f"{path} already exists", fix="edit it, or replace it with --overwrite", path=str(path))
-    gitlab = bool(projects) or not repos
+    storage = _storage(invocation.choices.db)
+    given = gitlab_url or token_env or projects or repos
+    if not (given or no_input or invocation.choices.robot) and is_terminal():
+        gitlab_url, token_env, projects, repos = _ask()
+    gitlab = bool(projects or gitlab_url) or not repos
     gitlab_token = token_env or "GITLAB_TOKEN"
     github_token = "GITHUB_TOKEN" if gitlab else token_env or "GITHUB_TOKEN"
-    parts = [_HEAD]
+    parts = [_HEAD, storage]
     if gitlab:
         listed = ", ".join(_quoted(project) for project in projects)
-        parts.append(_GITLAB.format(base_url=_quoted(gitlab_url), token_env=_quoted(gitlab_token), projects=listed))
+        base_url = _quoted(gitlab_url or _GITLAB_COM)
+        parts.append(_GITLAB.format(base_url=base_url, token_env=_quoted(gitlab_token), projects=listed))
     if repos:
         listed = ", ".join(_quoted(repo) for repo in repos)
         parts.append(_GITHUB.format(token_env=_quoted(github_token), repos=listed))
@@ -120,6 +134,52 @@ def init_command(
     lines += [f"  export {name}=…" for name in tokens]
     lines += ["  lore doctor", "  lore sync", "  lore search 'words to find'"]
     return Output(WrittenConfig(str(path), list(projects), list(repos)), lines)
+
+
+def _storage(db: str | None) -> str:
+    """Return the section of the database: as --db says, or commented out."""
+    if db is None:
+        return _DEFAULT_STORAGE
+    from pathlib import Path
+
+    from tidelore.store.database.opening import check_address
+
+    if not is_url(db):
+        check_address(db)
+        return _STORAGE.format(path=_quoted(str(Path(db).expanduser().absolute())))
+    # Up to the last @, because a password may contain unescaped characters.
+    user = db.partition("://")[2].rpartition("@")[0]
+    if ":" in user or "password=" in db.lower():
+        raise UserError(
+            "--db: the address contains a password, which must not be stored in the configuration file",
+            fix="leave the password out and put it into ~/.pgpass or PGPASSWORD, or set LORE_DB instead of --db",
+        )
+    return _STORAGE.format(path=_quoted(db))
+
+
+def _ask() -> tuple[str | None, str, tuple[str, ...], tuple[str, ...]]:
+    """Ask for the forge, the projects and the variable of the token, as the options of `lore init` name them."""
+
+    def forge(text: str) -> str:
+        if text in ("gitlab", "github") or text.startswith(("https://", "http://")):
+            return text
+        raise click.UsageError(f"{text!r} is neither gitlab, github nor an address that begins with https://")
+
+    def paths(text: str) -> tuple[str, ...]:
+        found = tuple(text.replace(",", " ").split())
+        if wrong := next((path for path in found if "/" not in path or "://" in path), None):
+            raise click.UsageError(f"{wrong!r} is no path such as {form}")
+        return found
+
+    chosen = click.prompt("Forge: gitlab, github, or the address of your GitLab", "gitlab", value_proc=forge, err=True)
+    github = chosen == "github"
+    form = "owner/repo" if github else "group/project"
+    names = click.prompt(f"{'Repositories' if github else 'Projects'} ({form})", value_proc=paths, err=True)
+    variable = "GITHUB_TOKEN" if github else "GITLAB_TOKEN"
+    token_env = click.prompt("Environment variable that holds the token", variable, err=True)
+    if github:
+        return None, token_env, (), names
+    return _GITLAB_COM if chosen == "gitlab" else chosen, token_env, names, ()
 
 
 def _quoted(text: str) -> str:

@@ -7,6 +7,7 @@ before rows are painted, because Textual would measure later and keep showing wh
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -66,6 +67,7 @@ def clip(text: str, columns: int, yields: Yields) -> str:
 
 
 MOST_ROWS = 300
+_NUMBER = re.compile(r"([0-9]{1,18})")
 
 
 class TableColumn(Struct, frozen=True):
@@ -178,10 +180,18 @@ class RowTable(DataTable[Text]):
         self.backwards = not self.backwards
         self.redraw()
 
+    def restore_order(self) -> None:
+        """Show the rows in the order in which they were given."""
+        self.sorted_by, self.backwards = None, False
+
     def redraw(self, *, anew: bool = False) -> None:
-        """Draw the rows that changed; `anew` draws every row."""
+        """Draw the rows that changed; `anew` draws every row. What is not seen is not sorted by."""
         wanted = self._chosen()
         places, widths = self._fitting(wanted)
+        if self.sorted_by is not None and self.sorted_by not in places and self.size.width:
+            self.restore_order()
+            wanted = self._chosen()
+            places, widths = self._fitting(wanted)
         anew = anew or (places, widths) != (self._places, self._widths)
         self._places, self._widths = places, widths
         known = [line.key for line in self._shown]
@@ -291,5 +301,9 @@ def _with_unique_keys(lines: Iterable[TableRow]) -> Iterator[TableRow]:
         yield line if seen[line.key] == 1 else replace(line, key=f"{line.key}\n{seen[line.key]}")
 
 
-def _order(cell: Cell) -> tuple[float, str]:
-    return (0.0 if cell.value is None else cell.value, "" if cell.value is not None else cell.text.casefold())
+def _order(cell: Cell) -> tuple[float, list[str | int]]:
+    """Return what a cell is sorted by; numbers within a text count as numbers, so that #9 comes before #10."""
+    if cell.value is not None:
+        return cell.value, []
+    parts = _NUMBER.split(cell.text.casefold())
+    return 0.0, [int(part) if at % 2 else part for at, part in enumerate(parts)]

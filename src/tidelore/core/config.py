@@ -209,10 +209,11 @@ class GitLabHost(ProjectHost, frozen=True):
     graphql: Literal["auto", "off"] = "auto"
 
     def check(self, where: str, file: str) -> None:
-        from tidelore.core.config_checks import check_api_path
+        from tidelore.core.config_checks import check_api_path, check_nested
 
         check_api_path(self.base_url, "/api/v4", f"{where}.base_url", file)
         super().check(where, file)
+        check_nested(self.projects, where, file)
 
 
 class GitHubRepo(Section, frozen=True):

@@ -113,6 +113,19 @@ def check_paths(names: Sequence[str], where: str, form: str, file: str) -> None:
             )
 
 
+def check_nested(projects: Sequence[str], where: str, file: str) -> None:
+    """Reject a project without the group or user that it belongs to; a number is the id of a project."""
+    for index, path in enumerate(projects):
+        if "/" not in path and not path.isdecimal():
+            key = f"{where}.projects[{index}]"
+            raise ConfigError(
+                f"{file}: {key}: {path!r} names no group or user",
+                fix=f'write the whole path, such as "group/{path}"; for all projects of a group use {where}.groups',
+                file=file,
+                key=key,
+            )
+
+
 def check_since(host: Host, where: str, file: str) -> None:
     """Reject a horizon that cannot be parsed, of a host or of one of its projects."""
     entries: list[tuple[str, str | None]] = [(where, host.mirror_since)]

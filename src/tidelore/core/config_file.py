@@ -37,9 +37,14 @@ def config_path(explicit: str | None, environ: Mapping[str, str]) -> str:
 def database_address(config: Config, explicit: str | None, environ: Mapping[str, str]) -> str:
     """Return the database address: a file path or a postgresql:// URL."""
     chosen = explicit or environ.get("LORE_DB") or config.storage.path
-    if chosen.startswith(("postgresql://", "postgres://")):
+    if is_url(chosen):
         return chosen
     return os.path.expanduser(chosen) if chosen else _xdg(environ, "XDG_DATA_HOME", ".local/share", "lore.db")
+
+
+def is_url(address: str) -> bool:
+    """Return whether a database address is a URL of PostgreSQL, not a path."""
+    return address.startswith(("postgresql://", "postgres://"))
 
 
 def load_config(

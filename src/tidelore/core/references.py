@@ -151,7 +151,8 @@ def parse_reference(text: str, kind: Kind) -> Reference:
 def parse_topic_reference(text: str) -> Reference:
     """Parse a reference to a topic."""
     word = text.strip()
-    address = re.fullmatch(_TOPIC_ADDRESS, word, re.IGNORECASE)
+    # Asked first, here and below, because compiling a pattern of addresses takes longer than reading an item.
+    address = re.fullmatch(_TOPIC_ADDRESS, word, re.IGNORECASE) if "://" in word else None
     if address is not None:
         return Reference(int(address[3]), address[2], address[1])
     found = _read_written(word)
@@ -258,13 +259,14 @@ class PostReference(Struct, frozen=True):
 def parse_post_reference(text: str) -> PostReference:
     """Parse a reference to a post."""
     word = text.strip()
-    found = re.fullmatch(_POST_ADDRESS, word)
+    found = re.fullmatch(_POST_ADDRESS, word) if "://" in word else None
     if found is not None:
         return PostReference(_authority(found[1]), found[2], found[3])
-    # Not at the top: it loads more than most commands need.
-    from urllib.parse import unquote
+    if ":" in word or "%" in word:
+        # Not at the top: it loads more than most commands need.
+        from urllib.parse import unquote
 
-    found = re.fullmatch(_POST_PAGE, unquote(word), re.IGNORECASE)
+        found = re.fullmatch(_POST_PAGE, unquote(word), re.IGNORECASE)
     if found is not None:
         return PostReference(_authority(found[1]), POST_COLLECTION, found[2])
     raise UserError(

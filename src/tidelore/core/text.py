@@ -8,7 +8,7 @@ layout.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from tidelore.core.patterns import late_pattern
 
@@ -39,16 +39,16 @@ _ONE_CELL_EACH = late_pattern("[ -~\xa1-\xac\xae-\u02ff\u2013\u2014\u2018-\u2022
 """Latin letters and usual punctuation, such as the ellipsis of a cut line."""
 _NARROWEST = 20
 _MARKDOWN = (
-    (("`",), r"`(?P<code>[^`\n]+)`"),
-    (("**",), r"\*\*(?P<bold>[^\s*](?:[^*\n]*[^\s*])?)\*\*"),
-    (("](",), r"!?\[(?P<words>[^\]\[\n]+)\]\((?:https?://|/)[^\s()]*\)"),
-    (("# ",), r"(?:(?<=\s)|^)#{1,6} (?=\S)"),
-    (("> ",), r"(?:(?<=[.:!?]\s)|^)> (?=\S)"),
-    (("[ ]", "[x]", "[X]"), r"(?:(?<=\s)|^)[-*] (?P<box>\[[ xX]\])(?=\s)"),
-    (("|",), r"\|(?: *:?-{3,}:? *\|)+ ?"),
+    (("`",), late_pattern(r"`(?P<kept>[^`\n]+)`")),
+    (("**",), late_pattern(r"\*\*(?P<kept>[^\s*](?:[^*\n]*[^\s*])?)\*\*")),
+    (("](",), late_pattern(r"!?\[(?P<kept>[^\]\[\n]+)\]\((?:https?://|/)[^\s()]*\)")),
+    (("# ",), late_pattern(r"(?:(?<=\s)|^)#{1,6} (?=\S)")),
+    (("> ",), late_pattern(r"(?:(?<=[.:!?]\s)|^)> (?=\S)")),
+    (("[ ]", "[x]", "[X]"), late_pattern(r"(?:(?<=\s)|^)[-*] (?P<kept>\[[ xX]\])(?=\s)")),
+    (("---",), late_pattern(r"\|(?: *:?-{3,}:? *\|)+ ?")),
 )
-"""Marks that say nothing in a passage of a few lines: texts of which a match has one, and the pattern; what has a name
-in it is kept of a match."""
+"""Marks that say nothing in a passage of a few lines: texts of which a match has one, and the pattern, which names what
+is kept of a match. Of two that begin at one place the first counts."""
 
 
 def harmless(text: str) -> str:
@@ -95,11 +95,9 @@ def without_markdown(text: str, spans: Sequence[tuple[int, int]] = ()) -> tuple[
     """Return a passage without the marks of its Markdown, and its spans moved with it."""
     # Only the patterns of marks that are there: compiling all of them takes longer than showing a page of results.
     patterns = [pattern for marks, pattern in _MARKDOWN if any(mark in text for mark in marks)]
-    if not patterns:
-        return text, list(spans)
     kept, gaps, end = [], [], 0
-    for found in re.finditer("|".join(patterns), text):
-        start, stop = found.span(found.lastgroup) if found.lastgroup else (found.end(), found.end())
+    for found in _first_matches(patterns, text):
+        start, stop = found.span("kept") if found.lastgroup else (found.end(), found.end())
         kept += [text[end : found.start()], text[start:stop]]
         gaps += [(found.start(), start), (stop, found.end())]
         end = found.end()
@@ -111,6 +109,16 @@ def without_markdown(text: str, spans: Sequence[tuple[int, int]] = ()) -> tuple[
 
     shifted = [(moved(start), moved(stop)) for start, stop in spans]
     return "".join([*kept, text[end:]]), [(start, stop) for start, stop in shifted if start < stop]
+
+
+def _first_matches(patterns: Iterable[re.Pattern[str]], text: str) -> Iterator[re.Match[str]]:
+    """Yield what one pattern with all of these as alternatives finds, of which each would be compiled anew."""
+    coming = [(pattern, pattern.search(text)) for pattern in patterns]
+    while ahead := [(pattern, found) for pattern, found in coming if found is not None]:
+        first = min((found for _, found in ahead), key=lambda found: found.start())
+        yield first
+        end = first.end()
+        coming = [(pattern, found if found.start() >= end else pattern.search(text, end)) for pattern, found in ahead]
 
 
 _EVENTS = {

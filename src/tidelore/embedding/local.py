@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct
 
 from tidelore.core.config import Embedding
 from tidelore.core.errors import ConfigError
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     import numpy as np
     from _typeshed import StrPath
     from numpy.typing import NDArray
-    from tokenizers import Tokenizer
+    from tokenizers import Encoding, Tokenizer
 
     from tidelore.embedding.embedder import Vector
 
@@ -37,6 +38,8 @@ _EXTRA = "vectors"
 _REINSTALL = "pip install --force-reinstall wordllama"
 # From this many texts on, converting the half-precision table to float32 pays off; a query needs only a few rows.
 _WORTH_WIDENING = 32
+_SPLIT_AT_ONCE = 256
+"""How many texts are split into tokens at once: with fewer, the threads that do it wait for each other more often."""
 
 
 def find_local() -> LocalFiles | Unavailable:
@@ -57,6 +60,14 @@ def find_local() -> LocalFiles | Unavailable:
     return files
 
 
+class _Split(Struct, frozen=True):
+    """Texts split into tokens: how many there are, which are not blank, and the tokens of those."""
+
+    count: int
+    places: list[int]
+    encoded: list[Encoding]
+
+
 class LocalEmbedder(InProcessEmbedder):
     """Computes vectors in this process; the model is loaded on first use."""
 
@@ -69,28 +80,47 @@ class LocalEmbedder(InProcessEmbedder):
         return identify(self._files)
 
     def embed_now(self, texts: Sequence[str]) -> list[Vector]:
-        from tidelore.embedding.vectors import in_their_places, is_blank, unit_rows
+        parts = _parts(texts, self.batch_size)
+        return [vector for part in parts for vector in self._vectors(self._split(part), len(texts))]
+
+    async def embed(self, texts: Sequence[str]) -> list[Vector]:
+        if len(texts) <= self.batch_size:
+            return await super().embed(texts)
+        import asyncio
+
+        # Splitting texts into tokens uses every processor, the rest only one: the next texts are split meanwhile.
+        loop = asyncio.get_running_loop()
+        parts = _parts(texts, max(self.batch_size, _SPLIT_AT_ONCE))
+        found: list[Vector] = []
+        coming = loop.run_in_executor(None, self._split, parts[0])
+        for following in range(1, len(parts) + 1):
+            split = await coming
+            if following < len(parts):
+                coming = loop.run_in_executor(None, self._split, parts[following])
+            found += self._vectors(split, len(texts))
+        return found
+
+    def _split(self, texts: Sequence[str]) -> _Split:
+        """Split texts into tokens; may run in any thread."""
+        from tidelore.embedding.vectors import encodable, is_blank
 
         places = [place for place, text in enumerate(texts) if not is_blank(text)]
-        rows = [
-            self._pool([texts[place] for place in places[start : start + self.batch_size]], len(texts))
-            for start in range(0, len(places), self.batch_size)
-        ]
-        return in_their_places(unit_rows(_stacked(rows)), places, len(texts))
+        words = [encodable(texts[place]) for place in places]
+        return _Split(len(texts), places, self._tokenizer.encode_batch_fast(words, add_special_tokens=False))
 
-    def _pool(self, texts: list[str], run: int) -> NDArray[np.float32]:
+    def _vectors(self, split: _Split, run: int) -> list[Vector]:
+        """Return the vectors of texts, of which there are `run` in all."""
         import numpy as np
 
-        from tidelore.embedding.vectors import encodable
+        from tidelore.embedding.vectors import in_their_places, unit_rows
 
         table = self._wide if run >= _WORTH_WIDENING else self._table
-        encoded = self._tokenizer.encode_batch_fast([encodable(text) for text in texts], add_special_tokens=False)
-        pooled = np.zeros((len(texts), DIMENSION), dtype=np.float32)
-        for row, encoding in zip(pooled, encoded, strict=True):
+        pooled = np.zeros((len(split.encoded), DIMENSION), dtype=np.float32)
+        for row, encoding in zip(pooled, split.encoded, strict=True):
             tokens = table.take(encoding.ids, axis=0).astype(np.float32, copy=False)
             # A product with ones is the fastest sum. No division by the count: the vector is normalised afterwards.
             np.dot(np.ones(len(tokens), dtype=np.float32), tokens, out=row)
-        return pooled
+        return in_their_places(unit_rows(pooled), split.places, split.count)
 
     @cached_property
     def _wide(self) -> NDArray[np.float32]:
@@ -131,10 +161,8 @@ class LocalEmbedder(InProcessEmbedder):
         return tokenizer
 
 
-def _stacked(rows: list[NDArray[np.float32]]) -> NDArray[np.float32]:
-    import numpy as np
-
-    return np.concatenate(rows) if rows else np.zeros((0, DIMENSION), dtype=np.float32)
+def _parts(texts: Sequence[str], size: int) -> list[Sequence[str]]:
+    return [texts[start : start + size] for start in range(0, len(texts), size)]
 
 
 def _unreadable(file: StrPath, detail: str) -> ConfigError:

@@ -38,6 +38,11 @@ _REMEDIES = {
     451: "the server blocks it for legal reasons: take it out of the configuration if that does not end",
 }
 
+_WITHOUT_TLS = "if the server has no TLS, write its base_url with http:// instead of https://; otherwise check the port"
+_SAID_BY_TLS_PORTS = ("HTTPS port", "HTTPS server", "SSL-enabled")
+"""Words with which nginx, Go's server and Apache refuse a request without TLS on a port for TLS."""
+_WITH_TLS = "if the server expects TLS, write its base_url with https:// instead of http://"
+
 
 def excerpt(body: bytes) -> str:
     """Return the beginning of an error body on one line."""
@@ -79,12 +84,15 @@ def from_status(status: int, verdict: Verdict, url: str, said: str, *, writes: b
             said=said or None,
         )
     kind = RemoteNotFound if status in (404, 410) else RemotePermanent
+    fix = _REMEDIES.get(status, "check that base_url of this host is the address of its API")
+    if status == 400 and _is_plain(url) and any(word in said for word in _SAID_BY_TLS_PORTS):
+        fix = _WITH_TLS
     return kind(
         f"the server refused the request (status {status})",
         status=status,
         url=url,
         reason="refused",
-        fix=_REMEDIES.get(status, "check that base_url of this host is the address of its API"),
+        fix=fix,
         said=said or None,
     )
 
@@ -106,13 +114,24 @@ def from_trouble(
             reason="untrusted_certificate",
             fix="for a private CA, set http.ca_file to its certificate",
         )
+    if trouble == "no_tls":
+        return RemotePermanent(
+            f"the server does not answer with TLS: {detail}", url=url, reason="no_tls", fix=_WITHOUT_TLS
+        )
+    fix = "check base_url of this host and the network, then run the command again; it continues where it stopped"
     return RemoteTransient(
         f"no usable response: {detail}",
         status=status,
         url=url,
         reason=trouble,
-        fix="check the address and the network, then run the command again; it continues where it stopped",
+        # A server that expects TLS closes the connection, or answers with a TLS alert, which is no HTTP.
+        fix=f"{_WITH_TLS}; otherwise {fix}" if sent and trouble == "connection" and _is_plain(url) else fix,
     )
+
+
+def _is_plain(url: str) -> bool:
+    """Return whether a URL is without TLS."""
+    return url.lower().startswith("http://")
 
 
 def unclear_write(url: str, status: int | None) -> RemoteTransient:

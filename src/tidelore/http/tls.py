@@ -15,13 +15,16 @@ import ssl
 from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 import httpcore2
 
 from tidelore.core.errors import ConfigError
+
+_NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"})
+"""What OpenSSL says of bytes that are no TLS record; it depends on its version."""
 
 
 def add_authority(context: ssl.SSLContext, ca_file: str) -> ssl.SSLContext:
@@ -41,11 +44,13 @@ def add_authority(context: ssl.SSLContext, ca_file: str) -> ssl.SSLContext:
     )
 
 
-def is_untrusted(error: BaseException | None) -> bool:
-    """Return whether an error was caused by an untrusted certificate."""
-    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+def tls_trouble(error: BaseException | None) -> Literal["untrusted", "no_tls"] | None:
+    """Return whether an error was caused by an untrusted certificate, or by an answer that is not TLS."""
+    while error is not None and not isinstance(error, ssl.SSLError):
         error = error.__cause__ or error.__context__
-    return error is not None
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return "untrusted"
+    return "no_tls" if error is not None and error.reason in _NOT_TLS else None
 
 
 def choose_proxy(base_url: str, configured: str, environment: Mapping[str, str]) -> str | None:

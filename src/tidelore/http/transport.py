@@ -21,7 +21,7 @@ from tidelore.core.errors import ConfigError
 from tidelore.core.redaction import redact
 from tidelore.http.connections import ConnectionStack
 from tidelore.http.response import Headers
-from tidelore.http.tls import AddressRefused, PublicBackend, add_authority, find_proxy, is_untrusted
+from tidelore.http.tls import AddressRefused, PublicBackend, add_authority, find_proxy, tls_trouble
 
 _GZIP_WINDOW = zlib.MAX_WBITS | 16
 # No other encoding is requested (see `Accept-Encoding` in client.py), so no other is accepted.
@@ -95,7 +95,7 @@ class BodyReader:
 Transport = httpx2.AsyncBaseTransport
 Address = httpx2.URL
 RawHeaders = list[tuple[bytes, bytes]]
-Trouble = Literal["timeout", "connection", "untrusted", "bad_body", "too_large", "address_refused"]
+Trouble = Literal["timeout", "connection", "untrusted", "no_tls", "bad_body", "too_large", "address_refused"]
 Reach = Literal["any", "public", "public_or_local"]
 """Which addresses a host may resolve to. A host name that comes from a third party must be public."""
 
@@ -230,7 +230,7 @@ class Wire:
         except httpx2.TimeoutException as error:
             failure = WireFailure("timeout", type(error).__name__, sent=True)
         except (httpx2.ConnectError, httpx2.ProxyError, httpx2.UnsupportedProtocol) as error:
-            failure = WireFailure("untrusted" if is_untrusted(error) else "connection", _describe(error), sent=False)
+            failure = WireFailure(tls_trouble(error) or "connection", _describe(error), sent=False)
         except httpx2.HTTPError as error:
             failure = WireFailure("connection", _describe(error), sent=True)
         # Raised outside of the except block: the library's exception holds the request, and with it the token.

@@ -22,13 +22,14 @@ from tidelore.search.results import ThreadGroup, ThreadResult, fuse_by_thread, m
 from tidelore.store.database.port import Database
 from tidelore.store.reading.found_documents import (
     Readiness,
+    full_text,
     read_documents,
     read_openings,
     read_passages,
     read_threads_of,
     readiness,
 )
-from tidelore.store.reading.fulltext import CLOSING, OPENING, DocumentFilter, FilterShare, Term, full_text
+from tidelore.store.reading.fulltext import CLOSING, OPENING, DocumentFilter, FilterShare, Term
 
 SearchMode = Literal["hybrid", "lexical", "semantic"]
 MODES: tuple[SearchMode, ...] = get_args(SearchMode)

@@ -9,7 +9,6 @@ missed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from math import inf
 
 from msgspec import Struct
 
@@ -17,7 +16,8 @@ from tidelore.search.fuse import Ranking, fuse
 from tidelore.search.query import Query
 from tidelore.search.spelling import longer_words
 from tidelore.store.database.port import Database
-from tidelore.store.reading.fulltext import Ask, DocumentFilter, FilterShare, FullText, Gate, Scored, Term, full_text
+from tidelore.store.reading.found_documents import full_text
+from tidelore.store.reading.fulltext import Ask, DocumentFilter, FilterShare, FullText, Gate, Scored, Term
 
 DEPTH = 200
 """The most documents in a ranking."""
@@ -152,7 +152,7 @@ def _by_words(
     found: dict[int, float] = {}
     opened: list[Gate] = []
     # Documents that the filter excludes pass the gate but are not scored, so the gate may be wider.
-    room = inf if share.total < NARROW else GATE_ROOM * min(1 / share.total, MOST_ROOM)
+    room = float("inf") if share.total < NARROW else GATE_ROOM * min(1 / share.total, MOST_ROOM)
     enough = True
     for gate in choose_gates(scored, text.count_together, room):
         # Documents with a term of an earlier gate are already scored, by all terms.

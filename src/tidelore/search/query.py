@@ -16,7 +16,6 @@ from tidelore.core.errors import UserError
 from tidelore.core.patterns import late_pattern
 from tidelore.core.words import is_unspaced, parts_to_ask, split_scripts
 from tidelore.store.database.port import Database
-from tidelore.store.mirror.projects import match_project
 from tidelore.store.reading.fulltext import DocumentFilter, Term
 
 _WORDS = """
@@ -209,13 +208,19 @@ def resolve_filters(
         raise UserError("the path is too long", fix=f"give at most {_LONGEST_PATH:,} characters of it")
     return DocumentFilter(
         type=_chosen("type", values.get("type"), TYPES),
-        project_id=match_project(database, values["project"]).id if "project" in values else None,
+        project_id=_project_id(database, values["project"]) if "project" in values else None,
         author=values["author"].removeprefix("@") if "author" in values else None,
         labels=tuple(labels),
         state=_chosen("state", values.get("state"), STATES),
         since=None if since is None else read_since(since),
         path=path,
     )
+
+
+def _project_id(database: Database, written: str) -> int:
+    from tidelore.store.mirror.projects import match_project
+
+    return match_project(database, written).id
 
 
 def _chosen(name: str, value: str | None, choices: dict[str, str] | dict[str, str | None]) -> str | None:

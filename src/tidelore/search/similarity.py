@@ -13,7 +13,8 @@ from msgspec import Struct
 from tidelore.search.fuse import Ranking
 from tidelore.search.lexical import NARROW
 from tidelore.store.database.port import Database
-from tidelore.store.reading.fulltext import FilterShare, full_text
+from tidelore.store.reading.found_documents import full_text
+from tidelore.store.reading.fulltext import FilterShare
 
 if TYPE_CHECKING:
     from tidelore.search.find import SearchRequest

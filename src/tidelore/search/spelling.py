@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from tidelore.core.words import SHORTEST_WORD, fold, is_unspaced, near
 from tidelore.search.query import Query
 from tidelore.store.database.port import Database
-from tidelore.store.reading.fulltext import Term, full_text
-from tidelore.store.reading.vocabulary import words_containing, words_of_length
+from tidelore.store.reading.found_documents import full_text
+from tidelore.store.reading.fulltext import Term, words_among, words_containing, words_of_length
 
 _LONG_WORD = 6
 _COMPARED = 12
@@ -42,10 +42,13 @@ class CorrectedQuery(Struct, frozen=True):
 def correct(database: Database, query: Query) -> CorrectedQuery:
     """Return the query with each unknown word replaced by the nearest word of the documents."""
     text = full_text(database)
+    plain = {term: fold(term.text) for term in query.terms if _is_plain(term)}
+    # Most words are there as they are written, which one question tells; the index is asked for the stem of each other.
+    known = words_among(database, plain.values())
     unknown = [
         term
-        for term in query.terms
-        if _is_plain(term) and not text.has(term) and not words_containing(database, fold(term.text), 1)
+        for term, word in plain.items()
+        if word not in known and not text.has(term) and not words_containing(database, word, 1)
     ]
     used = {term: word for term in unknown if (word := _nearest(database, fold(term.text))) is not None}
     # If most words stay unknown, the documents are about something else, and a near word is a coincidence.

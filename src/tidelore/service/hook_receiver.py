@@ -182,16 +182,25 @@ class HookReceiver:
             return "ignored"
         if len(self._waiting) >= MOST_WAITING or self._filled is None:
             raise _Refused(503, "overloaded")
-        stored: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
         delivery = Delivery(source, delivery_id, hint.remote_id, hint.kind, hint.number, hint.silent, now)
-        self._waiting.append((delivery, stored))
+        stored = [self._wait_for(delivery)]
+        if (to := hint.moved_to) is not None:
+            moved = Delivery(source, f"{delivery_id}:moved", to.remote_id, to.kind, to.number, to.silent, now, True)
+            stored.append(self._wait_for(moved))
         self._filled.set()
-        outcome = await stored
-        if outcome is None:
+        outcomes = await asyncio.gather(*stored)
+        if None in outcomes:
             raise _Refused(503, "failed")
-        if outcome == "unknown":
-            raise _Refused(404, "unknown")
-        return outcome
+        for outcome in ("accepted", "duplicate"):
+            if outcome in outcomes:
+                return outcome
+        raise _Refused(404, "unknown")
+
+    def _wait_for(self, delivery: Delivery) -> asyncio.Future[Outcome | None]:
+        """Return what becomes of a delivery when it is stored."""
+        stored: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((delivery, stored))
+        return stored
 
     async def _store_forever(self) -> None:
         """Store what has arrived, one transaction at a time."""

@@ -20,13 +20,15 @@ LONGEST_ID = 200
 class HookHint(Struct, frozen=True):
     """What a delivery announces: an item of a project, or without a number something else of it.
 
-    `silent`: the change may leave the update time of the item as it is, so that its list does not show it.
+    `silent`: the change may leave the update time of the item as it is, so that its list does not show it. `moved_to`:
+    the item is now this one of another project.
     """
 
     remote_id: int
     kind: Literal["issues", "merge_requests"] | None = None
     number: int | None = None
     silent: bool = False
+    moved_to: HookHint | None = None
 
 
 class HookFormat(Protocol):

@@ -1,8 +1,9 @@
 """Refresh items that a forge announced although their lists show no change.
 
 A push, a comment within a minute of the last change, a deleted comment and a resolved thread may leave the update time
-of their item as it is. The item is fetched by itself, and what was said in it becomes due. Items that are not stored
-are left to their lists: those decide what is mirrored.
+of their item as it is. The item is fetched by itself, and what was said in it becomes due. One that is gone becomes a
+tombstone: the address of a transferred issue leads to the comments in its new project. Items that are not stored are
+left to their lists: those decide what is mirrored.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from tidelore.core.concurrency import for_each
 from tidelore.core.errors import RemoteError
 from tidelore.engine.ports import Parent
 from tidelore.store.mirror.child_progress import make_due, parents_by_number
+from tidelore.store.mirror.parents import bury
 from tidelore.store.work.session import Session
 from tidelore.sync.children import CONVERSATIONS, kinds_of
 from tidelore.sync.comment_parents import ParentFetcher
@@ -30,7 +32,7 @@ async def refresh_announced(
     announced: AnnouncedItems,
     is_over: IsOver,
 ) -> None:
-    """Fetch the announced items that are stored, and make what was said in them due."""
+    """Fetch the announced items that are stored; make what was said in them due, or tombstone them if they are gone."""
     for target, report in pairs:
         numbers = announced.get((target.source.name, target.configured), {}).get(target.resource, ())
         if numbers and target.has_parents and report.home is not None and report.error is None:
@@ -44,10 +46,11 @@ async def _refresh(
     assert home is not None, "only known projects are refreshed"
     kind = target.family.kind
     fetcher = ParentFetcher(session, target, home)
+    gone: set[int] = set()
 
     async def fetch(parent: Parent) -> None:
-        if not is_over():
-            await fetcher.fetch(parent.iid, pulls_only=target.resource == "merge_requests")
+        if not is_over() and not await fetcher.fetch(parent.iid, pulls_only=target.resource == "merge_requests"):
+            gone.add(parent.id)
 
     known = parents_by_number(shop.database, kind, home.id, numbers)
     try:
@@ -55,6 +58,8 @@ async def _refresh(
     except RemoteError as error:
         report.error = error
         return
+    report.tally.gone += len(gone)
     with session.writing() as tx:
+        bury(tx, target.scope(home), kind, gone, shop.clock.now_ms())
         for name in CONVERSATIONS.intersection(kinds_of(target, shop.config)):
-            make_due(tx, kind, name, home.id, [parent.id for parent in known])
+            make_due(tx, kind, name, home.id, [parent.id for parent in known if parent.id not in gone])

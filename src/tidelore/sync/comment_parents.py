@@ -81,8 +81,8 @@ class ParentFetcher:
         database = self._session.shop.database
         return set(find_parents(database.read, database.among("numbers"), self._project.id, database.integers(numbers)))
 
-    async def fetch(self, number: int, *, pulls_only: bool = False) -> None:
-        """Fetch one issue or pull request and store it; one that does not exist is passed over."""
+    async def fetch(self, number: int, *, pulls_only: bool = False) -> bool:
+        """Fetch one issue or pull request and store it; return whether it exists. One that does not is passed over."""
         resource = "merge_requests" if pulls_only else "issues"
         fetched_since = self._session.shop.clock.now_ms()
         target = replace(self._target, resource=resource)
@@ -94,6 +94,7 @@ class ParentFetcher:
                 found = Item(item.version, item.at, item.payload, item.record)
                 fetched = fetched_item("mr" if pulls_only else "issue", target, found, self._project)
                 store_items(self._session, [fetched], fetched_since)
+        return bool(page.items or page.rejected)
 
 
 def fetched_item(

@@ -6,10 +6,14 @@ is three conditional requests, however much is followed (invariant 9).
 
 The cursor of a thread says up to when that thread is complete. When reading by feeds starts, the feeds start at the
 server's present time and every thread is read once by itself from its cursor, so nothing is missed in between.
+
+The positions of the lists cover followed items only. A repository that is mirrored as a whole from now on has its lists
+read from the beginning; its poll cost, which is stored before the first list is read, tells that it was not.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
@@ -28,18 +32,20 @@ from tidelore.engine.window import Order
 from tidelore.sources.ports import FollowableSource
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.comments import CommentTable, settle_thread
-from tidelore.store.mirror.cursors import load_cursor, save_cursor, thread_scope, transfer_position
+from tidelore.store.mirror.cursors import load_cursor, reset_cursor, save_cursor, thread_scope, transfer_position
 from tidelore.store.mirror.kinds import ISSUE, MERGE_REQUEST
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.mirror.quarantine import due_entries
 from tidelore.store.work.followed_issues import IssueCursor, followed_issues
-from tidelore.store.work.service_records import PollCost, load_cost, save_cost
+from tidelore.store.work.service_records import PollCost, forget_cost, load_cost, save_cost
 from tidelore.store.work.session import Session
 from tidelore.store.work.tracked_pull_requests import AWAITING, BLOCKED, TrackedPr, list_tracked
 from tidelore.sync.comment_parents import ParentFetcher
 from tidelore.sync.lists import IsOver, ListReading, TimedList, TimeIsUp, follow_rename, page_writer, tell_scan
 from tidelore.sync.projects import ListTarget
 from tidelore.sync.report import RunConsumer, ScopeReport
+
+_LOG = logging.getLogger(__name__)
 
 FetchMode = Literal["repo", "thread"]
 
@@ -156,6 +162,8 @@ class FollowedReading:
                 report.skipped = NOTHING_FOLLOWED
             return
         known = load_cost(self._database, self._project.id)
+        if known is None:
+            self._save_cost(PollCost("thread", FEEDS))
         numbers = {watch.number: watch.is_pull for watch in watched}
         counts = FollowedCounts(sum(numbers.values()), len(numbers) - sum(numbers.values()))
         expected = None if known is None else known.feed_requests
@@ -344,8 +352,11 @@ class FollowedReading:
         expected = estimate_feed_requests(None if known is None else known.feed_requests, mode, spent)
         cost = PollCost(mode, expected)
         if not self._full and cost != known:
-            with self._session.writing() as tx:
-                save_cost(tx, self._project.id, cost, self._session.shop.clock.now_ms())
+            self._save_cost(cost)
+
+    def _save_cost(self, cost: PollCost) -> None:
+        with self._session.writing() as tx:
+            save_cost(tx, self._project.id, cost, self._session.shop.clock.now_ms())
 
     @contextmanager
     def _catching(self, what: str) -> Iterator[None]:
@@ -355,3 +366,14 @@ class FollowedReading:
                 yield
         except TimeIsUp:
             self._report.list_left = True
+
+
+def mirror_whole(session: Session, target: ListTarget, project: ProjectRow) -> None:
+    """Have the lists of a project start over if only its followed items were read until now."""
+    if load_cost(session.shop.database, project.id) is None:
+        return
+    with session.writing() as tx:
+        for name in ("merge_requests", *target.source.feeds):
+            reset_cursor(tx, target.source.name, replace(target, resource=name).surface, str(project.remote_id))
+        forget_cost(tx, project.id)
+    _LOG.info("lists_restarted: %s", project.path, extra={"event": "lists_restarted", "project": project.path})

@@ -23,7 +23,7 @@ from tidelore.sources.ports import TOPICS
 from tidelore.store.mirror.cursors import load_cursor, load_gaps
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.session import Session
-from tidelore.sync.followed import FollowedReading
+from tidelore.sync.followed import FollowedReading, mirror_whole
 from tidelore.sync.lists import (
     SIDE_BY_SIDE,
     SWITCHED_OFF,
@@ -186,11 +186,16 @@ class _Ingestion(Struct):
             await follow_rename(self.session, target, report)
 
     async def _prepare(self, target: ListTarget, project: ProjectRow) -> None:
-        """Let the consumer see a project before its first list is read in this run."""
-        if self.consumer is not None and project.id not in self.prepared:
-            self.prepared.add(project.id)
-            scope = replace(target, resource="merge_requests").scope(project)
-            await self.consumer.prepare(self.session, project, load_cursor(self.session.shop.database, scope))
+        """Make a project ready before its first list is read in this run, and let the consumer see it."""
+        if project.id in self.prepared:
+            return
+        self.prepared.add(project.id)
+        scope = replace(target, resource="merge_requests").scope(project)
+        pulls = load_cursor(self.session.shop.database, scope)
+        if not target.followed:
+            mirror_whole(self.session, target, project)
+        if self.consumer is not None:
+            await self.consumer.prepare(self.session, project, pulls)
 
 
 def in_groups(targets: Sequence[ListTarget]) -> list[list[ListTarget]]:

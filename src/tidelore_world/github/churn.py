@@ -82,6 +82,26 @@ def _review(events: Discussing, prose: Prose, rng: random.Random, repo: Reposito
     return number
 
 
+def _draft(events: Discussing, prose: Prose, rng: random.Random, repo: Repository) -> int | None:
+    """Begin a review with a remark that only its author sees."""
+    number = _open(rng, repo, pulls_only=True)
+    if number is not None:
+        who = _someone(prose, rng)
+        review = events.review(repo.full_name, number, "PENDING", _words(prose), who)
+        events.review_comment(repo.full_name, number, _words(prose), who, review_id=review.id)
+    return number
+
+
+def _submit(events: Discussing, prose: Prose, rng: random.Random, repo: Repository) -> int | None:
+    """Submit a pending review; if there is none, begin one."""
+    rows = [row for reviews in repo.reviews.values() for row in reviews.values() if row.state == "PENDING"]
+    if not rows:
+        return _draft(events, prose, rng, repo)
+    row = rng.choice(rows)
+    events.submit_review(repo.full_name, row.number, row.id)
+    return row.number
+
+
 def _edit(events: Discussing, prose: Prose, rng: random.Random, repo: Repository) -> int | None:
     rows = list(repo.comments)
     if not rows:
@@ -189,7 +209,7 @@ def _review_deed(act: Callable[[Discussing, Prose, str, int, int], object]) -> D
     """Something that is done to a submitted review."""
 
     def deed(events: Discussing, prose: Prose, rng: random.Random, repo: Repository) -> int | None:
-        found = [(number, row.id) for number, rows in repo.reviews.items() for row in rows.values()]
+        found = [(row.number, row.id) for rows in repo.reviews.values() for row in rows.values() if row.shown_s]
         if not found:
             return None
         number, review_id = rng.choice(found)
@@ -264,6 +284,8 @@ _EVERYDAY: Mapping[str, tuple[float, Deed]] = {
 }
 
 _ON_REQUEST: Mapping[str, tuple[float, Deed]] = {
+    "draft_review": (1, _draft),
+    "submit_review": (2, _submit),
     "outdate": (1, _thread_deed(lambda events, name, thread, _who: events.outdate_thread(name, thread))),
     "force_push": (1, _on_pull(lambda events, name, number, _w, _r: events.push(name, number, force=True))),
     "add_files": (1, _on_pull(lambda events, name, number, _w, _r: events.push(name, number, files=["src/main.py"]))),

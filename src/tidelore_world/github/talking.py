@@ -140,12 +140,15 @@ class Talking(Triage):
         *,
         at_us: int | None = None,
     ) -> Review:
-        """Submit a pending review: it and its comments become visible to everybody, dated at this moment."""
+        """Submit a pending review: it and its comments become visible to everybody.
+
+        The comments keep the time at which they were drafted; their last update is this moment.
+        """
         repo, at_s = self.repository(full_name), self._second(at_us)
         submitted = replace(repo.reviews[number][review_id], state=state, submitted_s=at_s, updated_s=at_s)
         repo.reviews[number][review_id] = submitted
         for row in [row for row in repo.review_comments.of(number) if row.review_id == review_id]:
-            repo.review_comments.put(replace(row, pending=False, created_s=at_s, updated_s=at_s))
+            repo.review_comments.put(replace(row, pending=False, updated_s=at_s))
             repo.pending_comments[number] -= 1
         self._answer_request(repo, number, submitted)
         repo.count(number, at_s)

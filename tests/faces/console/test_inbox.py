@@ -19,6 +19,7 @@ from tidelore.console.backend import BackgroundReader
 from tidelore.console.inbox import InboxScreen, _line
 from tidelore.console.style import short_names
 from tidelore.core.config_file import parse_config
+from tidelore.store.work.own_logins import save_login
 
 
 def _with_login(app: App, login: str) -> App:
@@ -58,6 +59,29 @@ def test_the_arrow_keys_go_through_the_lists_and_enter_to_the_thread(copy: App) 
         assert "Inbox · 0" in seat.text
 
     watch(copy, look, (80, 24), first="inbox")
+
+
+def test_another_list_begins_in_its_own_order(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        await seat.press("right", "right", "right")
+        newest_first = seat.column("rows", 2)
+        await seat.press("s")
+        assert seat.column("rows", 2) != newest_first
+        await seat.press("right", "left")
+        assert seat.column("rows", 2) == newest_first
+
+    watch(copy, look, first="inbox")
+
+
+def test_the_inbox_is_shown_as_soon_as_our_login_is_known(copy: App) -> None:
+    async def look(seat: Seat) -> None:
+        assert "Your login is not known" in seat.detail
+        with closing(copy.open_store()) as database, database.transaction() as tx:
+            save_login(tx, "gitlab", "noor", 1)
+        await seat.press("g")
+        assert "Inbox · 1" in seat.text
+
+    watch(copy, look, first="inbox")
 
 
 def test_the_inbox_of_an_empty_copy_does_not_claim_that_nothing_waits(tmp_path: Path) -> None:

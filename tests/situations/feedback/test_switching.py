@@ -19,8 +19,12 @@ Said = Comment | ReviewComment
 def talk(bench: Bench, turn: object, number: int = 1) -> list[Said]:
     return [
         bench.hub.comment(REPO, number, f"comment {turn}"),
-        bench.hub.review_comment(REPO, number, f"remark {turn}"),
+        remark(bench, turn, number),
     ]
+
+
+def remark(bench: Bench, turn: object, number: int) -> Said:
+    return bench.hub.review_comment(REPO, number, f"remark {turn}")
 
 
 @pytest.mark.parametrize(
@@ -85,6 +89,61 @@ def test_a_mode_switch_during_a_failing_poll_loses_nothing(bench: Bench) -> None
         bench.world.faults.clear()
     bench.settle(2)
     assert sorted(bench.event_keys()) == sorted({key(one) for one in said})
+
+
+def kept(bench: Bench) -> set[str]:
+    """What is stored: the words of comments and the titles of pull requests and issues."""
+    words = "SELECT body FROM notes UNION SELECT title FROM merge_requests UNION SELECT title FROM issues"
+    return {text for (text,) in bench.read(words) if text}
+
+
+@pytest.mark.parametrize("rule", [{}, {"track_labels": ["agent"]}], ids=["by-name", "by-rule"])
+@pytest.mark.parametrize("fetch", ["repo", "thread"])
+@gate_cases(1)
+def test_what_was_not_followed_is_read_when_the_whole_repository_is_mirrored(
+    bench: Bench, fetch: str, rule: dict[str, list[str]]
+) -> None:
+    def by(mirror: str) -> None:
+        bench.host["mirror"] = mirror
+        bench.settle(2)
+
+    bench.host |= {"fetch": fetch, **rule}
+    bench.hub.create_pull(REPO, "Change 2", author="robin")
+    bench.hub.create_issue(REPO, "An issue")
+    bench.track(1)
+    said = [*talk(bench, "on mine"), remark(bench, "on theirs", 2)]
+    by("followed")
+    assert kept(bench) >= {"comment on mine", "remark on mine"}
+    assert "remark on theirs" not in kept(bench)
+    asked = len(bench.world.log)
+    by("all")
+    assert not [target for _, target, _ in bench.world.log[asked:] if target.endswith("/pulls/2")], "the list shows it"
+    assert kept(bench) == {one.body for one in said} | {"Change 0", "Change 2", "An issue"}
+
+    said.append(remark(bench, "while all is read", 2))
+    by("all")
+    said.append(remark(bench, "while mine is followed", 2))
+    bench.hub.edit_thread(REPO, 2, title="Change 2 with another title")
+    by("followed")
+    by("all")
+    assert kept(bench) == {one.body for one in said} | {"Change 0", "Change 2 with another title", "An issue"}
+    assert bench.counted(bench.poll)["304"] >= 4, "the four lists start over once"
+
+
+def test_a_process_killed_while_it_begins_to_mirror_the_whole_repository_loses_nothing(bench: Bench) -> None:
+    bench.hub.create_pull(REPO, "Change 2", author="robin")
+    bench.track(1)
+    said = [*talk(bench, "on mine"), remark(bench, "on theirs", 2)]
+    bench.settle(2)
+    bench.host["mirror"] = "all"
+    deaths = 0
+    for visit in range(0, 120, 5):
+        if bench.poll_all(reaper=Reaper(visit)) is not None:
+            break
+        deaths += 1
+    assert deaths > 5
+    bench.settle(2)
+    assert kept(bench) == {one.body for one in said} | {"Change 0", "Change 2"}
 
 
 def test_full_scans_give_the_same_events_as_incremental_polls(

@@ -233,6 +233,8 @@ def test_the_comments_of_somebodys_pending_review_are_stored_only_after_it_is_su
     house.forge.review_comment(REPO, 1, "half a remark", author="mira", review_id=review.id)
     move(house)
     assert "half a remark" not in house.column("SELECT body FROM notes")
+    house.forge.comment(REPO, 1, "said after it was drafted")
+    move(house)
     house.forge.submit_review(REPO, 1, review.id, "COMMENTED")
     later(house)
     assert "half a remark" in house.column("SELECT body FROM notes")

@@ -146,6 +146,29 @@ def test_a_deleted_issue_is_gone_after_its_hook(receiving: Receiving) -> None:
     receiving.until(told, 1)
 
 
+@pytest.mark.parametrize("told", ["by both repositories", "by the old one alone"])
+def test_a_transferred_issue_is_gone_from_its_repository_and_in_the_new_one_after_its_hook(
+    receiving: Receiving, told: str
+) -> None:
+    post = receiving.post
+    HookSender(post.world).github(receiving.url("github"), SECRET)
+    with post.world.lock:
+        issue = post.world.github.create_issue(REPOS[0], "Soon elsewhere")
+    left = f"SELECT deleted_at IS NOT NULL FROM issues WHERE web_url LIKE '%{REPOS[0]}/issues/{issue.number}'"
+    receiving.until(left, 0)
+    wait_until(receiving.is_quiet, receiving.process)
+    heard = "SELECT configured FROM hook_projects JOIN projects ON projects.id = project_id"
+    with post.world.lock:
+        if told == "by the old one alone":
+            post.world.github.repository(REPOS[1]).on_event = None
+        moved = post.world.github.transfer_issue(REPOS[0], issue.number, REPOS[1])
+    receiving.until(left, 1)
+    receiving.until(f"SELECT title FROM issues WHERE web_url LIKE '%{REPOS[1]}/issues/{moved.number}'", issue.title)
+    # Only the webhook of a repository itself shows that its webhook works.
+    known = REPOS if told == "by both repositories" else REPOS[:1]
+    assert {name for (name,) in post.rows(heard)} == set(known)
+
+
 def test_doubled_late_and_disordered_deliveries_are_read_once_and_do_no_harm(receiving: Receiving) -> None:
     post = receiving.post
     item = post.world.gitlab.issue(LAB, 2)

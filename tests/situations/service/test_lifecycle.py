@@ -273,3 +273,18 @@ def test_an_in_process_service_is_refused_while_another_one_runs(ready: Station)
     with pytest.raises(LockHeld):
         ready.once()
     assert end(process)[0] == 0
+
+
+def test_a_service_with_a_token_learns_our_login_once(post: Station, monkeypatch: pytest.MonkeyPatch) -> None:
+    post.world.gitlab.token = "a-token-that-works"
+    monkeypatch.setenv("GITLAB_TOKEN", "a-token-that-works")
+    post.lab()
+    post.hub()
+    post.write()
+    process = post.spawn("service")
+    wait_until(lambda: post.rows("SELECT source FROM own_logins") == [("gitlab",)], process)
+    end(process)
+    process = post.spawn("service")
+    asked = post.spent(lambda: wait_until(lambda: post.jobs()["gitlab:gitlab"].succeeded_at is not None, process))
+    end(process)
+    assert not [route for route in asked if route.endswith("/user")]

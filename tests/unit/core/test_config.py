@@ -454,7 +454,7 @@ def test_an_override_does_not_hide_a_section_of_the_wrong_type(tmp_path: Path) -
         ({"github": [{"mirror_since": "?"}]}, "github[0].mirror_since"),
         ({"github": [{"repos": ["a/b", {"name": "a/c", "mirror_since": "?"}]}]}, "github[0].repos[1].mirror_since"),
         (
-            {"gitlab": [{"projects": ["a"], "overrides": [{"project": "a", "mirror_since": "?"}]}]},
+            {"gitlab": [{"projects": ["a/b"], "overrides": [{"project": "a/b", "mirror_since": "?"}]}]},
             "gitlab[0].overrides[0].mirror_since",
         ),
     ],

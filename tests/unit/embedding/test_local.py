@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
 import subprocess
@@ -76,6 +77,24 @@ def test_a_text_gets_the_same_vector_alone_and_in_a_batch(embedder: LocalEmbedde
     alone = [embedder.embed_now([text])[0] for text in TEXTS]
     many = embedder.embed_now(TEXTS * 20)
     assert np.array_equal(np.array(many), np.array(alone * 20))
+
+
+def test_each_of_many_texts_gets_its_own_vector(embedder: LocalEmbedder) -> None:
+    texts = [f"crane {number} of berth {number % 7}" if number % 11 else " " for number in range(1_000)]
+    alone = [embedder.embed_now([text])[0] for text in texts]
+    assert np.array_equal(np.array(asyncio.run(embedder.embed(texts))), np.array(alone))
+
+
+def test_a_cancelled_embedder_ends_at_once_and_can_be_used_again(embedder: LocalEmbedder) -> None:
+    async def cancelled() -> None:
+        work = asyncio.ensure_future(embedder.embed(TEXTS * 100))
+        await asyncio.sleep(0)
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        assert len(await embedder.embed(TEXTS * 20)) == len(TEXTS) * 20
+
+    asyncio.run(cancelled())
 
 
 def test_texts_with_related_meaning_are_closer_than_unrelated_ones(embedder: LocalEmbedder) -> None:

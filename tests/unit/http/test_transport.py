@@ -47,6 +47,53 @@ def test_an_untrusted_server_gets_no_request_and_the_error_names_the_fix(authori
     assert requests == 0
 
 
+def test_https_to_a_server_without_tls_fails_at_once_and_names_base_url() -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(answer(400))
+        await writer.drain()
+        writer.close()
+
+    async def run() -> RemoteError:
+        async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+            with pytest.raises(RemotePermanent) as caught:
+                await _get(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+            return caught.value
+
+    error = asyncio.run(run())
+    assert error.reason == "no_tls"
+    assert "write its base_url with http://" in (error.fix or "")
+
+
+def test_http_to_a_port_for_tls_names_base_url_in_the_remedy(authority: Authority) -> None:
+    async def run() -> RemoteError:
+        async with ScriptedServer(answer(), tls=authority.server_context()) as server:
+            with pytest.raises(RemoteTransient) as caught:
+                await _get(server.url.replace("https://", "http://"))
+            return caught.value
+
+    assert "write its base_url with https://" in (asyncio.run(run()).fix or "")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The plain HTTP request was sent to HTTPS port",
+        "Client sent an HTTP request to an HTTPS server.",
+        "You're speaking plain HTTP to an SSL-enabled server port.",
+    ],
+)
+def test_a_port_for_tls_that_refuses_plain_http_names_base_url_in_the_remedy(said: str) -> None:
+    async def run(body: str) -> RemoteError:
+        async with ScriptedServer(answer(400, body.encode())) as server:
+            with pytest.raises(RemotePermanent) as caught:
+                await _get(server.url)
+            return caught.value
+
+    assert "write its base_url with https://" in (asyncio.run(run(said)).fix or "")
+    assert "https://" not in (asyncio.run(run("bad parameter")).fix or "")
+
+
 @pytest.mark.parametrize("content", [None, "", "no certificate"])
 def test_an_unusable_ca_file_is_a_configuration_error(tmp_path: Path, content: str | None) -> None:
     file = tmp_path / "ca.pem"

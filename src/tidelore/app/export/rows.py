@@ -28,7 +28,7 @@ from tidelore.app.listing import (
 from tidelore.app.wiring import App
 from tidelore.core.references import Kind, sign_of
 from tidelore.store.database.port import Database
-from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS, Family
+from tidelore.store.mirror.kinds import ISSUE, MERGE_REQUEST, ParentKind
 from tidelore.store.mirror.projects import match_project
 from tidelore.store.reading import posts, topics
 from tidelore.store.reading.lists import (
@@ -113,16 +113,16 @@ def export_rows(app: App, what: str, request: ExportRequest) -> Iterator[Struct]
 
 
 def _issues(database: Database, request: Any) -> Iterator[Struct]:
-    for row, description in _parents(database, ISSUES, request):
+    for row, description in _parents(database, ISSUE, request):
         yield listed_parent(ExportedIssue, row, "issue", description=description)
 
 
 def _merge_requests(database: Database, request: Any) -> Iterator[Struct]:
-    for row, description in _parents(database, MERGE_REQUESTS, request):
+    for row, description in _parents(database, MERGE_REQUEST, request):
         yield listed_parent(ExportedMergeRequest, row, "mr", description=description)
 
 
-def _parents(database: Database, family: Family, request: ListRequest) -> Iterator[tuple[ListedParent, str | None]]:
+def _parents(database: Database, family: ParentKind, request: ListRequest) -> Iterator[tuple[ListedParent, str | None]]:
     wanted = replace(request, sort="created", ascending=True, limit=PAGE, with_talk=True)
     while True:
         found = list_parents(database, family, wanted)

@@ -1,7 +1,11 @@
-"""Who "me" is on each host: `login` in the configuration, otherwise what the host reported to `lore doctor`."""
+"""Who "me" is on each host: `login` in the configuration, otherwise what the host reported.
+
+`lore doctor` asks for it; the service does once after its start, where it is not known.
+"""
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 
 from tidelore.app.wiring import App
@@ -9,6 +13,8 @@ from tidelore.core.config import all_hosts
 from tidelore.core.errors import TideloreError, UserError
 from tidelore.store.database.port import Database
 from tidelore.store.work.own_logins import save_login, stored_logins
+
+_LOG = logging.getLogger(__name__)
 
 
 def own_logins(app: App, database: Database) -> dict[str, str]:
@@ -27,6 +33,25 @@ def require_logins(app: App, database: Database, purpose: str) -> dict[str, str]
         f"{purpose} needs your login, which is not known for any host",
         fix=f'set `login = "your-name"` in {hosts[0]} of the configuration, or run `lore doctor` with a token',
     )
+
+
+async def learn_logins(app: App) -> None:
+    """Ask each host for our login where it is not known; a host that cannot be asked is left to the next start."""
+    from tidelore.sources.registry import open_host
+
+    with app.store() as database:
+        known = own_logins(app, database)
+    for host in all_hosts(app.config):
+        if host.name in known or not (host.mirrored.projects or host.mirrored.groups):
+            continue
+        try:
+            async with open_host(host, app.wiring(lambda _metric: None)) as source:
+                login = await source.login() if source.closed is None else None
+        except TideloreError as error:
+            _LOG.info("%s: our login is not known: %s", host.name, error.message, extra={"event": "login_not_known"})
+            continue
+        if login is not None:
+            remember_login(app, host.name, login)
 
 
 def remember_login(app: App, source: str, login: str) -> None:

@@ -54,8 +54,8 @@ def render_output(answer: Output, invocation: Invocation, command: str) -> int:
     else:
         lines = answer.lines if answer.verbatim or answer.paged else fit_lines(answer.lines)
         if not (answer.paged and not choices.plain and _show_in_pager(lines, choices)):
-            for line in lines:
-                click.echo(line, color=_color(choices))
+            # At once: `echo` flushes each time.
+            click.echo("".join(f"{line}\n" for line in lines), nl=False, color=_color(choices))
         if choices.left_out is not None:
             say_note(f"{plural(choices.left_out, 'text')} of people without write access left out (lockdown)")
         if answer.error is not None:

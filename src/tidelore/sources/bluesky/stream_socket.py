@@ -20,7 +20,7 @@ from tidelore.core.errors import ConfigError, RateLimited, RemoteError, RemotePe
 from tidelore.core.redaction import redact
 from tidelore.http.failures import excerpt
 from tidelore.http.limits import parse_http_date
-from tidelore.http.tls import add_authority, find_proxy, is_untrusted
+from tidelore.http.tls import add_authority, find_proxy, tls_trouble
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 _UNREAD = 64
@@ -88,7 +88,7 @@ async def open_socket(url: str, subprotocol: str | None, options: SocketOptions)
             fix='write it like "wss://jetstream.example.com/subscribe"',
         ) from None
     except (OSError, TimeoutError, WebSocketException, EOFError) as error:
-        raise SocketFailure(_describe(error), untrusted=is_untrusted(error)) from None
+        raise SocketFailure(_describe(error), untrusted=tls_trouble(error) == "untrusted") from None
     try:
         yield StreamSocket(connection)
     finally:

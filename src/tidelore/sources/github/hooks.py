@@ -28,9 +28,17 @@ class _Thread(Struct):
     pull_request: _Link | None = None
 
 
+class _Changes(Struct):
+    """Where a transferred issue is now; absent in the changes of other actions."""
+
+    new_repository: _Repository | None = None
+    new_issue: _Thread | None = None
+
+
 class _Payload(Struct):
     repository: _Repository | None = None
     action: str = ""
+    changes: _Changes | None = None
     issue: _Thread | None = None
     pull_request: _Thread | None = None
 
@@ -70,10 +78,17 @@ class GitHubHooks:
         if event in _OTHER_EVENTS or thread is None:
             return HookHint(found.repository.id)
         is_pull = event in _PULL_EVENTS or thread.pull_request is not None
-        # A resolved thread and a deleted comment move no time, and no list shows a deleted issue.
-        silent = event == "pull_request_review_thread" or found.action == "deleted"
+        # A resolved thread and a deleted comment move no time, and no list shows a deleted or transferred issue.
+        silent = event == "pull_request_review_thread" or found.action in ("deleted", "transferred")
         kind = "merge_requests" if is_pull else "issues"
-        return HookHint(found.repository.id, kind, thread.number, silent)  # type: ignore[arg-type]
+        moved_to = _moved_to(found.changes) if event == "issues" and found.action == "transferred" else None
+        return HookHint(found.repository.id, kind, thread.number, silent, moved_to)  # type: ignore[arg-type]
+
+
+def _moved_to(changes: _Changes | None) -> HookHint | None:
+    if changes is None or changes.new_repository is None or changes.new_issue is None:
+        return None
+    return HookHint(changes.new_repository.id, "issues", changes.new_issue.number)
 
 
 EVENTS = (

@@ -39,17 +39,19 @@ class Patience:
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits
-        self._ended = threading.Event()
+        self.ended = False
         self._lock = threading.Lock()
+        # Held until the end. Not an `Event`: every command makes one of these, and few wait.
+        self._running = threading.Lock()
+        self._running.acquire()
         self._interrupts: dict[int, Callable[[], None]] = {}
-
-    @property
-    def ended(self) -> bool:
-        return self._ended.is_set()
 
     def pause(self, seconds: float) -> bool:
         """Wait; return False immediately when the program is asked to stop."""
-        return not self._ended.wait(seconds)
+        if self._running.acquire(timeout=max(seconds, 0)):
+            # The next one that waits need not wait either.
+            self._running.release()
+        return not self.ended
 
     def join(self, key: int, interrupt: Callable[[], None]) -> None:
         """Register `interrupt`, called when the program is asked to stop, to abort the running statement."""
@@ -63,8 +65,10 @@ class Patience:
 
     def end(self) -> None:
         """Stop waiting, here and in every other thread."""
-        self._ended.set()
         with self._lock:
+            if not self.ended:
+                self.ended = True
+                self._running.release()
             interrupts = list(self._interrupts.values())
         for interrupt in interrupts:
             interrupt()

@@ -22,7 +22,7 @@ from tidelore.engine.lease import Lease
 from tidelore.store.database.port import Database, Transaction
 from tidelore.store.mirror.changes import note_changes
 from tidelore.store.mirror.kinds import ParentKind
-from tidelore.store.reading.vocabulary import add_words, remove_words, words_of
+from tidelore.store.reading.fulltext import add_words, remove_words, words_of
 from tidelore.store.work.leases import writing
 
 SOURCE_TYPES = {"issues": "issue", "merge_requests": "merge_request", "topics": "topic"}

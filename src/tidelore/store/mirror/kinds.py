@@ -15,6 +15,7 @@ from msgspec.structs import replace
 class ParentKind(Struct, frozen=True):
     """A kind of parent: its table, the name used in its indexes, and the column of the children that refers to it.
 
+    `label_table` links its labels; `people` maps a field of the record to the table that links those people.
     `children` maps each kind of children to the columns of the parent that show a change in them even if `updated_at`
     does not change: a deleted note changes the count, a push changes the head. `asides` are read for many parents at
     once, separately from the other children. `by_columns` are kinds that change only if those columns do, so that a new
@@ -26,6 +27,8 @@ class ParentKind(Struct, frozen=True):
     short: str
     column: str
     noteable_type: str
+    label_table: str
+    people: Mapping[str, str]
     children: Mapping[str, tuple[str, ...]]
     asides: tuple[str, ...] = ()
     by_columns: tuple[str, ...] = ()
@@ -44,6 +47,8 @@ class ParentKind(Struct, frozen=True):
         return (*self.children, *self.asides)
 
 
+TOPICS = "topics"
+"""The table of topics, which are neither."""
 POSITIONS = "positions"
 """The line ranges of notes that were read without them."""
 
@@ -52,6 +57,8 @@ ISSUE = ParentKind(
     "issues",
     "issue_id",
     "Issue",
+    "issue_labels",
+    MappingProxyType({"assignees": "issue_assignees"}),
     MappingProxyType(
         {
             "discussions": ("user_notes_count", "state"),
@@ -66,6 +73,8 @@ MERGE_REQUEST = ParentKind(
     "mrs",
     "merge_request_id",
     "MergeRequest",
+    "mr_labels",
+    MappingProxyType({"assignees": "mr_assignees", "reviewers": "mr_reviewers"}),
     MappingProxyType(
         {
             "discussions": ("user_notes_count", "head_sha", "state"),

@@ -221,7 +221,7 @@ def store_fetched_items(
 def sources_of(read: Read, kind: Kind, parent_id: int) -> tuple[DocumentSource, ...]:
     """Return the sources of an item's documents: the item and its discussions."""
     family = FAMILIES[kind]
-    rows = read(f"SELECT id FROM discussions WHERE {family.parent_column} = :id ORDER BY id", {"id": parent_id})
+    rows = read(f"SELECT id FROM discussions WHERE {family.kind.column} = :id ORDER BY id", {"id": parent_id})
     return DocumentSource(SOURCE_TYPES[family.table], parent_id), *(
         DocumentSource("discussion", row[0]) for row in rows
     )

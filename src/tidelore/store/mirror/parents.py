@@ -231,10 +231,7 @@ def live_payloads(database: Database, table: str, path: str) -> dict[int, bytes]
 
 
 class Family:
-    """Describes one table of parents. `people` maps a field of the record to its junction table.
-
-    `keeps` are columns that the source's list does not contain.
-    """
+    """Writes one table of parents. `keeps` are columns that the source's list does not contain."""
 
     def __init__(
         self,
@@ -243,16 +240,11 @@ class Family:
         *,
         columns: Sequence[str],
         flags: Sequence[str],
-        label_table: str,
-        people: Mapping[str, str],
         keeps: Sequence[str] = (),
     ) -> None:
         self.kind = kind
         self.table = kind.table
         self.resource_type = resource_type
-        self.parent_column = kind.column
-        self.label_table = label_table
-        self.people = people
         self.names = (*columns, *flags, *IDENTITY, "payload_hash")
         self.upsert = upsert_sql(kind, (*columns, *flags), keeps)
         self._columns = tuple(columns)
@@ -273,8 +265,6 @@ class Family:
             self.resource_type,
             columns=self._columns,
             flags=self._flags,
-            label_table=self.label_table,
-            people=self.people,
             keeps=keeps,
         )
 
@@ -360,10 +350,10 @@ def write_parents(
         if not group:
             continue
         labels = {ids[record.remote_id]: record.labels for record in group}
-        counts.labels_created += relink_labels(tx, project_id, family.label_table, family.parent_column, labels, fresh)
-        for field, table in family.people.items():
+        counts.labels_created += relink_labels(tx, project_id, kind.label_table, kind.column, labels, fresh)
+        for field, table in kind.people.items():
             names = {ids[record.remote_id]: getattr(record, field) for record in group}
-            linked = relink_people(tx, table, family.parent_column, names, fresh)
+            linked = relink_people(tx, table, kind.column, names, fresh)
             setattr(counts, field, getattr(counts, field) + linked)
     return counts
 
@@ -378,8 +368,6 @@ ISSUES = Family(
         "created_at", "updated_at", "closed_at", "web_url",
     ),
     flags=("confidential", "discussion_locked"),
-    label_table="issue_labels",
-    people={"assignees": "issue_assignees"},
 )  # fmt: skip
 
 
@@ -393,8 +381,6 @@ MERGE_REQUESTS = Family(
         "updated_at", "merged_at", "closed_at", "web_url",
     ),
     flags=("draft",),
-    label_table="mr_labels",
-    people={"assignees": "mr_assignees", "reviewers": "mr_reviewers"},
 )  # fmt: skip
 
 
@@ -433,7 +419,7 @@ def bury(tx: Transaction, scope: Scope, kind: ParentKind, ids: Iterable[int], no
     # Before the discussions are deleted, so that a document being generated from one of them is removed too.
     mark_parents(tx, kind, buried, now_ms)
     _remove_discussions(tx, scope.project, kind, buried)
-    _remove_links(tx, scope, _FAMILIES[kind.table], buried, remote_ids)
+    _remove_links(tx, scope, kind, buried, remote_ids)
     forget_parents(tx, kind, scope.project, buried)
     clear_rows(tx, kind.table, _CLEARED[kind.table], buried, now_ms)
     family = _FAMILIES[kind.table]
@@ -463,10 +449,12 @@ def _remove_discussions(tx: Transaction, project_id: int, kind: ParentKind, ids:
     forget_payloads(tx, project_id, "discussion", "discussions", [key for (key,) in threads])
 
 
-def _remove_links(tx: Transaction, scope: Scope, family: Family, ids: Sequence[int], remote_ids: Sequence[int]) -> None:
-    for table in (*_CHILD_TABLES[family.table], family.label_table, *family.people.values()):
-        tx.execute(f"DELETE FROM {table} WHERE {family.parent_column} {tx.among('ids')}", {"ids": tx.integers(ids)})
-    if family is ISSUES:
+def _remove_links(
+    tx: Transaction, scope: Scope, kind: ParentKind, ids: Sequence[int], remote_ids: Sequence[int]
+) -> None:
+    for table in (*_CHILD_TABLES[kind.table], kind.label_table, *kind.people.values()):
+        tx.execute(f"DELETE FROM {table} WHERE {kind.column} {tx.among('ids')}", {"ids": tx.integers(ids)})
+    if kind.table == ISSUE.table:
         # Merge requests that close the issue contain its title.
         tx.execute(
             f"DELETE FROM mr_closes_issues WHERE issue_remote_id {tx.among('ids')} AND merge_request_id IN"

@@ -14,12 +14,12 @@ from tidelore.core.content import digest
 from tidelore.core.model import Item, RemoteId, Scope, TopicCommentRecord, TopicRecord, Version
 from tidelore.store.database.port import Database, Row, Transaction
 from tidelore.store.mirror.documents import SOURCE_TYPES, mark, remove_documents_of_threads
+from tidelore.store.mirror.kinds import TOPICS
 from tidelore.store.mirror.parents import LinkCounts, clear_rows, held_between, row_ids, stored_versions
 from tidelore.store.mirror.payloads import Content, Pack, forget_payloads, store_contents
 from tidelore.store.mirror.quarantine import release
 
-TABLE = "topics"
-_TYPE = SOURCE_TYPES[TABLE]
+_TYPE = SOURCE_TYPES[TOPICS]
 _FROM_RECORD = MappingProxyType(
     {
         "iid": "iid",
@@ -68,13 +68,13 @@ class TopicTable:
 
     def stored(self, database: Database, project_id: int, ids: Iterable[int]) -> dict[RemoteId, Version]:
         """Return the stored version of each remote id, without tombstones."""
-        return stored_versions(database, TABLE, project_id, ids)
+        return stored_versions(database, TOPICS, project_id, ids)
 
     def held(
         self, database: Database, project_id: int, created_from: int, created_before: int | None
     ) -> dict[RemoteId, str]:
         """Return the stored topics that were created in a span: remote id and number."""
-        return held_between(database, TABLE, project_id, created_from, created_before)
+        return held_between(database, TOPICS, project_id, created_from, created_before)
 
     def write(
         self, tx: Transaction, project_id: int, items: Sequence[Item[TopicRecord]], now_ms: int, pack: Pack
@@ -84,8 +84,8 @@ class TopicTable:
         store_contents(tx, project_id, _TYPE, contents, pack=pack, now_ms=now_ms)
         rows = [_topic_row(project_id, item, now_ms) for item in items]
         tx.execute_rows(_UPSERT, (*_TOPIC, "payload_hash"), rows)
-        forget_payloads(tx, project_id, _TYPE, TABLE, [content.remote_id for content in contents])
-        ids = row_ids(tx, TABLE, project_id, [item.record.remote_id for item in items])
+        forget_payloads(tx, project_id, _TYPE, TOPICS, [content.remote_id for content in contents])
+        ids = row_ids(tx, TOPICS, project_id, [item.record.remote_id for item in items])
         _remove_comments(tx, ids.values())
         tx.execute_rows(
             _INSERT_COMMENT,
@@ -107,8 +107,8 @@ class TopicTable:
         buried, remote_ids = [row_id for row_id, _ in rows], [str(remote_id) for _, remote_id in rows]
         mark(tx, _TYPE, buried, now_ms)
         _remove_comments(tx, buried)
-        clear_rows(tx, TABLE, _CLEARED, buried, now_ms)
-        forget_payloads(tx, scope.project, _TYPE, TABLE, remote_ids)
+        clear_rows(tx, TOPICS, _CLEARED, buried, now_ms)
+        forget_payloads(tx, scope.project, _TYPE, TOPICS, remote_ids)
         remove_documents_of_threads(tx, _TYPE, buried)
         release(tx, scope, remote_ids)
 

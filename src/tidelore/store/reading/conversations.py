@@ -7,18 +7,20 @@ parent, so the cost is that of this conversation. Writes nothing.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 
 from tidelore.core.errors import NotFound, UserError
-from tidelore.core.model import FileChangeRecord
 from tidelore.core.references import NOUNS, SIGNS, Kind, Reference, other_kind, sign_of, wrong_kind
-from tidelore.store.database.port import Database, Row
-from tidelore.store.mirror.kinds import EVENT_TABLES
-from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS, Family
+from tidelore.store.database.port import Database
+from tidelore.store.mirror.kinds import EVENT_TABLES, ISSUE, MERGE_REQUEST, TOPICS, ParentKind
 from tidelore.store.mirror.projects import ProjectRow, list_projects, match_project
-from tidelore.store.mirror.topics import TABLE as TOPICS
 
-FAMILIES: dict[Kind, Family] = {"issue": ISSUES, "mr": MERGE_REQUESTS}
+if TYPE_CHECKING:
+    from tidelore.core.model import FileChangeRecord
+
+PARENTS: dict[Kind, ParentKind] = {"issue": ISSUE, "mr": MERGE_REQUEST}
 
 
 class ResolveCandidate(Struct, frozen=True):
@@ -38,7 +40,7 @@ def resolve(
 ) -> int:
     """Return the id of the referenced row; `project` is a project named in addition to the reference."""
     named = named_project(database, reference, project)
-    found = candidates(database, FAMILIES[kind].table, reference.iid, named)
+    found = candidates(database, PARENTS[kind].table, reference.iid, named)
     if kind == "mr" and reference.is_hashed:
         found = [one for one in found if sign_of(kind, one.references_short) == "#"]
         if not found:
@@ -124,7 +126,7 @@ def _missing(database: Database, kind: Kind, iid: int, project: ProjectRow | Non
     where = "" if project is None else f" of {project.path}"
     other = other_kind(kind)
     beside = "" if project is None else f" -p {project.path}"
-    if candidates(database, FAMILIES[other].table, iid, project):
+    if candidates(database, PARENTS[other].table, iid, project):
         fix = f"there is {NOUNS[other]} of that number: `lore show {other} {iid}{beside}`"
     elif candidates(database, TOPICS, iid, project):
         fix = f"there is a topic of that number: `lore show topic {iid}{beside}`"
@@ -280,7 +282,7 @@ class Conversation(Struct, frozen=True, kw_only=True):
 
 def read_conversation(database: Database, kind: Kind, parent_id: int) -> Conversation:
     """Return the conversation of one stored issue or merge request."""
-    family = FAMILIES[kind]
+    family = PARENTS[kind]
     shape = MergeRequestRow if kind == "mr" else IssueRow
     (source, project_id, project, *values) = database.read(
         f"SELECT p.source, p.id, p.path, {_parent_columns(shape)} FROM {family.table} t"
@@ -320,35 +322,34 @@ def _parent_columns(shape: type[Struct]) -> str:
     return ", ".join(progress.get(name, f"t.{name}") for name in shape.__struct_fields__)
 
 
-def _labels(database: Database, family: Family, parent_id: int) -> tuple[str, ...]:
+def _labels(database: Database, family: ParentKind, parent_id: int) -> tuple[str, ...]:
     rows = database.read(
-        f"SELECT l.name FROM {family.label_table} x JOIN labels l ON l.id = x.label_id"
-        f" WHERE x.{family.parent_column} = :id",
+        f"SELECT l.name FROM {family.label_table} x JOIN labels l ON l.id = x.label_id WHERE x.{family.column} = :id",
         {"id": parent_id},
     )
     # Sorted here, because the two databases use different collations.
     return tuple(sorted(name for (name,) in rows))
 
 
-def _people(database: Database, family: Family, what: str, parent_id: int) -> tuple[str, ...]:
+def _people(database: Database, family: ParentKind, what: str, parent_id: int) -> tuple[str, ...]:
     table = family.people.get(what)
     if table is None:
         return ()
-    rows = database.read(f"SELECT username FROM {table} WHERE {family.parent_column} = :id", {"id": parent_id})
+    rows = database.read(f"SELECT username FROM {table} WHERE {family.column} = :id", {"id": parent_id})
     return tuple(sorted(name for (name,) in rows))
 
 
-def _threads(database: Database, family: Family, parent_id: int) -> tuple[Thread, ...]:
+def _threads(database: Database, family: ParentKind, parent_id: int) -> tuple[Thread, ...]:
     """Return the discussions in the order in which they were started."""
     heads = database.read(
         "SELECT id, remote_id, individual_note, resolvable, resolved FROM discussions"
-        f" WHERE {family.parent_column} = :id ORDER BY COALESCE(first_note_at, 0), id",
+        f" WHERE {family.column} = :id ORDER BY COALESCE(first_note_at, 0), id",
         {"id": parent_id},
     )
     # CROSS JOIN keeps this order in SQLite: from the parent's discussions to their notes, never through all notes.
     rows = database.read(
         f"SELECT d.id, {_columns('n', NoteRow)} FROM discussions d CROSS JOIN notes n"
-        f" WHERE d.{family.parent_column} = :id AND n.discussion_id = d.id ORDER BY d.id, n.position, n.id",
+        f" WHERE d.{family.column} = :id AND n.discussion_id = d.id ORDER BY d.id, n.position, n.id",
         {"id": parent_id},
     )
     notes: dict[int, list[NoteRow]] = {}
@@ -360,8 +361,8 @@ def _threads(database: Database, family: Family, parent_id: int) -> tuple[Thread
     )
 
 
-def _count_events(database: Database, family: Family, table: str, parent_id: int) -> int:
-    rows = database.read(f"SELECT COUNT(*) FROM {table} WHERE {family.parent_column} = :id", {"id": parent_id})
+def _count_events(database: Database, family: ParentKind, table: str, parent_id: int) -> int:
+    rows = database.read(f"SELECT COUNT(*) FROM {table} WHERE {family.column} = :id", {"id": parent_id})
     return int(rows[0][0])
 
 
@@ -392,6 +393,9 @@ def _closed_by(database: Database, source: str, remote_id: int) -> tuple[Closing
 
 def _files(database: Database, parent: MergeRequestRow) -> tuple[FileChangeRecord, ...]:
     """Return the files of the newest head; until those are read, the files of the head that was read last."""
+    # Not at the top: it declares the records of every source, and a conversation needs only this one.
+    from tidelore.core.model import FileChangeRecord
+
     rows = database.read(
         f"SELECT head_sha, {_columns('f', FileChangeRecord)} FROM mr_file_changes f WHERE f.merge_request_id = :id"
         " ORDER BY f.id",
@@ -399,11 +403,9 @@ def _files(database: Database, parent: MergeRequestRow) -> tuple[FileChangeRecor
     )
     heads = [row[0] for row in rows]
     head = parent.head_sha if parent.head_sha in heads else heads[-1] if heads else None
-    return tuple(
-        sorted((_file(row) for row in rows if row[0] == head), key=lambda file: (file.new_path, file.old_path))
-    )
-
-
-def _file(row: Row) -> FileChangeRecord:
-    _, old_path, new_path, *flags = row
-    return FileChangeRecord(old_path, new_path, *map(bool, flags))
+    files = [
+        FileChangeRecord(old_path, new_path, *map(bool, flags))
+        for head_sha, old_path, new_path, *flags in rows
+        if head_sha == head
+    ]
+    return tuple(sorted(files, key=lambda file: (file.new_path, file.old_path)))

@@ -15,10 +15,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.store.database.port import Database
-from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS, Family
+from tidelore.store.mirror.kinds import ISSUE, MERGE_REQUEST, ParentKind
 from tidelore.store.mirror.posts import parts_of
 
-FAMILIES: dict[str, Family] = {"issue": ISSUES, "merge_request": MERGE_REQUESTS}
+PARENTS: dict[str, ParentKind] = {"issue": ISSUE, "merge_request": MERGE_REQUEST}
 
 
 class ParentSource(Struct, frozen=True):
@@ -69,7 +69,7 @@ def read_parents(database: Database, source_type: str, ids: Sequence[int]) -> di
     """Return those of these parents that are not deleted."""
     if not ids:
         return {}
-    family = FAMILIES[source_type]
+    family = PARENTS[source_type]
     wanted = {"ids": database.integers(ids)}
     rows = database.read(
         "SELECT id, project_id, title, description, state, author_username, web_url, created_at, updated_at"
@@ -78,8 +78,8 @@ def read_parents(database: Database, source_type: str, ids: Sequence[int]) -> di
     )
     labels = _grouped(
         database.read(
-            f"SELECT x.{family.parent_column}, l.name FROM {family.label_table} x JOIN labels l ON l.id = x.label_id"
-            f" WHERE x.{family.parent_column} {database.among('ids')} ORDER BY l.name",
+            f"SELECT x.{family.column}, l.name FROM {family.label_table} x JOIN labels l ON l.id = x.label_id"
+            f" WHERE x.{family.column} {database.among('ids')} ORDER BY l.name",
             wanted,
         )
     )
@@ -112,7 +112,7 @@ def read_threads(database: Database, ids: Sequence[int]) -> dict[int, ThreadSour
         source_type: read_parents(
             database, source_type, sorted({key for kind, key in homes.values() if kind == source_type})
         )
-        for source_type in FAMILIES
+        for source_type in PARENTS
     }
     notes = _grouped_notes(
         database.read(
@@ -131,9 +131,9 @@ def read_threads(database: Database, ids: Sequence[int]) -> dict[int, ThreadSour
     }
 
 
-def _people(database: Database, family: Family, wanted: dict[str, Any]) -> dict[int, tuple[str, ...]]:
+def _people(database: Database, family: ParentKind, wanted: dict[str, Any]) -> dict[int, tuple[str, ...]]:
     """Return the people involved in a parent: assignees, reviewers and authors of notes."""
-    column = family.parent_column
+    column = family.column
     parts = [
         f"SELECT {column} AS parent, username FROM {table} WHERE {column} {database.among('ids')}"
         for table in family.people.values()

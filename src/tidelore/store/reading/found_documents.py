@@ -1,4 +1,4 @@
-"""Reads documents that a search found, and whether there is anything to search.
+"""Chooses the full-text search of a database; reads what it found, and whether there is anything to search.
 
 Apart from the sources of documents, because a search must not load the modules that write the mirror.
 """
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from tidelore.store.database.port import Database
+from tidelore.store.reading.fulltext import FullText, SqliteFullText
 
 
 class ThreadKey(Struct, frozen=True):
@@ -52,6 +53,15 @@ class Readiness(Struct, frozen=True):
 
     has_documents: bool
     waiting: int
+
+
+def full_text(database: Database) -> FullText:
+    """Return the full-text search for the dialect of a database."""
+    if database.dialect == "postgres":
+        from tidelore.store.reading.fulltext_postgres import PostgresFullText
+
+        return PostgresFullText(database)
+    return SqliteFullText(database)
 
 
 def read_threads_of(database: Database, ids: Sequence[int]) -> dict[int, ThreadKey]:

@@ -1,32 +1,26 @@
-"""Full-text search in both databases, and the filter that narrows a search to some documents.
+"""Full-text search in both databases, the filter that narrows a search to some documents, and the list of all words.
 
 Terms are plain text, quoted (SQLite) or bound (PostgreSQL), so no text is parsed as an operator. SQLite uses FTS5
-with bm25: scoring costs far more than matching, so only documents that pass the gate are scored. PostgreSQL uses
-tsvector with GIN, and scores by the same formula (`vocabulary.py`).
+with bm25: scoring costs far more than matching, so only documents that pass the gate are scored. How common a word is
+comes from samples of its index. PostgreSQL uses tsvector with GIN (`fulltext_postgres.py`).
+
+The indexes store word stems, and one of them cannot list its words, so the plain words are kept (`document_words`), to
+correct typing errors and to find compounds: folded, of 4 to 40 letters. A word is added in the transaction of its
+document. When a document changes or is deleted, the words that it loses are removed unless an index still contains
+them, so that a deleted text leaves no word behind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from math import prod
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from tidelore.core.patterns import late_pattern
-from tidelore.core.words import is_unspaced, pairs_of, phrase_places, split_scripts
-from tidelore.store.database.port import Database, Row
-from tidelore.store.reading.vocabulary import (
-    CommonWord,
-    Scoring,
-    WordQueries,
-    about_all,
-    common_words,
-    count_matches,
-    id_span,
-    matches,
-)
+from tidelore.core.words import is_unspaced, pairs_of, phrase_places, plain_words, split_scripts
+from tidelore.store.database.port import Database, Row, Transaction
 
 if TYPE_CHECKING:
     from tidelore.store.database.postgres import PostgresDatabase
@@ -202,7 +196,7 @@ class FullText(Protocol):
 _SCORE = "bm25(documents_fts, 4.0, 1.0, 2.0, 4.0, 1.0)"
 _OPENED, _CLOSED = OPENING.encode(), CLOSING.encode()
 _INDEXED = late_pattern(r"[^%_]{3}")
-_INDEXED_WORD = late_pattern(r"[A-Za-z0-9]")
+INDEXED_WORD = late_pattern(r"[A-Za-z0-9]")
 _ALL = DocumentFilter()
 _SHORTLIST = 2_000
 """The number of best documents to check row by row; enough if the filter accepts one in forty."""
@@ -314,7 +308,7 @@ class SqliteFullText:
         return [row_id for (row_id,) in rows]
 
     def marked(self, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, str]:
-        return _marked_contents(self._database, terms, ids)
+        return marked_contents(self._database, terms, ids)
 
     def _conditions(
         self, wanted: DocumentFilter, excluded: Sequence[Term], *, by_index: bool
@@ -410,7 +404,7 @@ def _columns(wanted: DocumentFilter) -> list[str]:
     """Return the parts of a filter that a word index can narrow; the rows decide."""
     columns = [("labels", label) for label in wanted.labels]
     columns += [("participants", wanted.author)] if wanted.author else []
-    return [f"{column} : {_string(text)}" for column, text in columns if _INDEXED_WORD.search(text)]
+    return [f"{column} : {_string(text)}" for column, text in columns if INDEXED_WORD.search(text)]
 
 
 def _only_by_index(wanted: DocumentFilter) -> DocumentFilter:
@@ -443,7 +437,7 @@ def _phrases(terms: Iterable[Term]) -> Iterator[tuple[str, bool]]:
             yield " ".join(pairs_of(part)) if is_run and len(part) > 1 else part, is_run and len(part) == 1
 
 
-def _marked_contents(database: Database, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, str]:
+def marked_contents(database: Database, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, str]:
     # Not by `highlight` or `ts_headline`: one looks every term up in the index again for each document, the other
     # splits words in another way.
     tokens_of = cast("SqliteDatabase | PostgresDatabase", database).word_tokens
@@ -472,157 +466,128 @@ def _string(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-_COUNTED = 200
-"""Up to this many documents with a word are counted, which reads the page of each; more are estimated."""
-_MOST_TOGETHER = 10_000
-"""How many documents with several words are counted: more than any gate has room for."""
+_SAMPLE = 150
+_BEYOND_DOUBT = 2
+"""If an estimate exceeds the counting limit by this factor, do not count."""
 
 
-class PostgresFullText:
-    """Full-text search in a PostgreSQL database."""
+class _Span(Struct, frozen=True):
+    """The range of document ids; it has hardly any unused ids."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._scoring: Scoring | None = None
+    first: int
+    last: int
 
-    def count(self, term: Term, most: int) -> int:  # noqa: ARG002
-        bound = WordQueries()
-        # In the order of pages: if the first pages already contain so many, the others are assumed to be like them.
-        ((found, last, pages),) = self._database.read(
-            "SELECT COUNT(*), MAX((CAST(CAST(place AS TEXT) AS point))[0]), pg_relation_size('documents') / 8192 FROM"
-            f" (SELECT d.ctid AS place FROM documents d WHERE d.search_vector @@ ({bound.query(term)}) LIMIT :most)"
-            " AS found",
-            {**bound.params, "most": _COUNTED},
+    @property
+    def size(self) -> int:
+        return self.last - self.first + 1
+
+
+class _Stretch(Struct, frozen=True):
+    """The number of matching documents found from one end of the ids, and the last one at `end`."""
+
+    documents: int
+    end: int
+
+
+def count_matches(database: Database, expression: str, most: int) -> int:
+    """Return how many documents match an expression (SQLite): exact below `most`, an estimate above."""
+    sample = min(_SAMPLE, most)
+    oldest = _stretch(database, expression, sample, "ASC")
+    if oldest.documents < sample:
+        return oldest.documents
+    newest = _stretch(database, expression, sample, "DESC")
+    ids = id_span(database)
+    # Extrapolate from the end where it is rarer: a word may be frequent at one end of the copy and rare at the other.
+    widest = max(oldest.end - ids.first + 1, ids.last - newest.end + 1)
+    about = sample * ids.size // widest
+    counted = most if about >= _BEYOND_DOUBT * most else matches(database, expression, most)
+    return counted if counted < most else max(about, most)
+
+
+def matches(database: Database, expression: str, most: int) -> int:
+    """Return how many documents match an expression (SQLite), counting up to `most`."""
+    rows = database.read(
+        "SELECT COUNT(*) FROM (SELECT 1 FROM documents_fts WHERE documents_fts MATCH :expression LIMIT :most)",
+        {"expression": expression, "most": most},
+    )
+    return int(rows[0][0])
+
+
+def id_span(database: Database) -> _Span:
+    """Return the smallest and the largest document id."""
+    # Two subqueries, because SQLite computes both in one query only by reading everything.
+    rows = database.read("SELECT (SELECT MIN(id) FROM documents), (SELECT MAX(id) FROM documents)")
+    return _Span(*(bound or 0 for bound in rows[0]))
+
+
+def _stretch(database: Database, expression: str, most: int, direction: str) -> _Stretch:
+    rows = database.read(
+        "SELECT COUNT(*), CASE :direction WHEN 'ASC' THEN MAX(id) ELSE MIN(id) END FROM (SELECT rowid AS id"
+        f" FROM documents_fts WHERE documents_fts MATCH :expression ORDER BY rowid {direction} LIMIT :most)",
+        {"expression": expression, "most": most, "direction": direction},
+    )
+    return _Stretch(*rows[0])
+
+
+_STILL_USED = {
+    "sqlite": "SELECT 1 FROM documents_fts WHERE documents_fts MATCH '\"' || document_words.word || '\"'",
+    "postgres": "SELECT 1 FROM documents d WHERE d.search_vector @@ plainto_tsquery('lore_words', document_words.word)",
+}
+
+
+def add_words(tx: Transaction, texts: Iterable[str]) -> set[str]:
+    """Add the words of texts, and return them. Sorted, so that two writers wait for each other's in the same order."""
+    words = plain_words(texts)
+    tx.execute_rows(
+        "INSERT INTO document_words (word) VALUES (:word) ON CONFLICT (word) DO NOTHING",
+        ("word",),
+        [(word,) for word in sorted(words)],
+    )
+    return words
+
+
+def words_of(tx: Transaction, condition: str, params: dict[str, object]) -> set[str]:
+    """Return the words of the documents that meet a condition."""
+    rows = tx.execute(f"SELECT title, content FROM documents WHERE {condition}", params)
+    return plain_words(text for row in rows for text in row)
+
+
+def remove_words(tx: Transaction, words: Iterable[str]) -> None:
+    """Remove those words that no document contains any more."""
+    gone = sorted(words)
+    if gone:
+        tx.execute(
+            "DELETE FROM document_words WHERE word IN (SELECT word FROM document_words"
+            f" WHERE word {tx.among('words')} ORDER BY word{tx.passing_locked()})"
+            f" AND NOT EXISTS ({_STILL_USED[tx.dialect]})",
+            {"words": tx.texts(gone)},
         )
-        return int(found) if found < _COUNTED else round(found * max(pages / (last + 1), 1.0))
-
-    def counts(self, terms: Sequence[Term], most: int) -> list[int]:
-        # Counting a common word reads all of its entries in the index, however few documents are asked for.
-        known = self._common(terms)
-        return [
-            known[place].documents if place in known and known[place].documents >= _COUNTED else self.count(term, most)
-            for place, term in enumerate(terms, 1)
-        ]
-
-    def _common(self, terms: Sequence[Term]) -> dict[int, CommonWord]:
-        words = ["" if term.is_phrase or is_unspaced(term.text) else term.text for term in terms]
-        return common_words(self._database, words)
-
-    def has(self, term: Term) -> bool:
-        if self._common([term]):
-            return True
-        bound = WordQueries()
-        return bool(
-            self._database.read(
-                f"SELECT 1 FROM documents d WHERE d.search_vector @@ ({bound.query(term)}) LIMIT 1", bound.params
-            )
-        )
-
-    def count_together(self, terms: Sequence[Term]) -> int:
-        bound = WordQueries()
-        rows = self._database.read(
-            "SELECT COUNT(*) FROM (SELECT 1 FROM documents d"
-            f" WHERE d.search_vector @@ ({bound.all_of(terms)}) LIMIT {_MOST_TOGETHER}) AS found",
-            bound.params,
-        )
-        return int(rows[0][0])
-
-    def share(self, wanted: DocumentFilter) -> FilterShare:
-        terms = _words_of_filter(wanted)
-        known = self._common(terms) if terms else {}
-        total = about_all(self._database) if len(known) < len(terms) else None
-        rare = (self.count(term, 1) / total for place, term in enumerate(terms, 1) if total and place not in known)
-        return FilterShare(min(prod([*(word.share for word in known.values()), *rare]), 1.0))
-
-    def rank(self, ask: Ask, wanted: DocumentFilter, limit: int) -> list[Scored]:
-        bound = WordQueries()
-        matched = bound.any_of(ask.terms)
-        if ask.gate is not None:
-            gate = bound.all_of(ask.gate.terms) if ask.gate.needs_all else bound.any_of(ask.gate.terms)
-            matched = f"({gate}) && ({matched})"
-        if ask.excluded:
-            matched = f"({matched}) && !!({bound.any_of(ask.excluded)})"
-        matched = _narrowed_query(matched, bound, wanted)
-        where, params = self._conditions(wanted, ())
-        counts = ask.counts or self.counts(ask.terms, _COUNTED)
-        if self._scoring is None:
-            self._scoring = Scoring.of(self._database)
-        scored = self._scoring.statement(bound, ask.terms, counts, f"d.search_vector @@ ({matched}){where}")
-        rows = self._database.read(
-            f"{scored} ORDER BY 2 DESC, 1 DESC LIMIT :limit", {**params, **bound.params, "limit": limit}
-        )
-        return [Scored(*row) for row in rows]
-
-    def containing_all(self, ask: Ask, wanted: DocumentFilter, limit: int) -> list[int]:
-        bound = WordQueries()
-        matched = _narrowed_query(bound.all_of(ask.terms), bound, wanted)
-        where, params = self._conditions(wanted, ask.excluded)
-        rows = self._database.read(
-            f"SELECT d.id FROM documents d WHERE d.search_vector @@ ({matched}){where} ORDER BY d.id DESC LIMIT :limit",
-            {**params, **bound.params, "limit": limit},
-        )
-        return [row_id for (row_id,) in rows]
-
-    def find_named(self, name: str, excluded: Sequence[Term], wanted: DocumentFilter, limit: int) -> list[int]:
-        where, params = self._conditions(wanted, excluded)
-        rows = self._database.read(
-            "SELECT id FROM (SELECT d.id, d.updated_at, d.identifiers FROM documents d"
-            f" WHERE {holds(self._database, 'd.identifiers', 'name')}{where}"
-            f" ORDER BY d.id DESC LIMIT {MOST_NAMED}) AS named"
-            " ORDER BY strpos(chr(10) || lower(identifiers) || chr(10), chr(10) || lower(:whole) || chr(10)) > 0 DESC,"
-            " updated_at DESC, id DESC LIMIT :limit",
-            {**params, "name": pattern(name), "whole": name, "limit": limit},
-        )
-        return [row_id for (row_id,) in rows]
-
-    def newest(self, excluded: Sequence[Term], wanted: DocumentFilter, limit: int) -> list[int]:
-        where, params = self._conditions(wanted, excluded)
-        bound = WordQueries()
-        if words := _narrowed_query("", bound, wanted):
-            where += f" AND d.search_vector @@ ({words})"
-        rows = self._database.read(
-            f"SELECT d.id FROM documents d WHERE true{where} ORDER BY d.updated_at DESC, d.id DESC LIMIT :limit",
-            {**params, **bound.params, "limit": limit},
-        )
-        return [row_id for (row_id,) in rows]
-
-    def fitting(self, ids: Sequence[int], excluded: Sequence[Term], wanted: DocumentFilter) -> set[int]:
-        where, params = self._conditions(wanted, excluded)
-        rows = self._database.read(
-            f"SELECT d.id FROM documents d WHERE d.id {self._database.among('ids')}{where}",
-            {**params, "ids": self._database.integers(ids)},
-        )
-        return {row_id for (row_id,) in rows}
-
-    def marked(self, terms: Sequence[Term], ids: Sequence[int]) -> dict[int, str]:
-        return _marked_contents(self._database, terms, ids)
-
-    def _conditions(self, wanted: DocumentFilter, excluded: Sequence[Term]) -> tuple[str, dict[str, Any]]:
-        found, params = conditions(self._database, wanted)
-        bound = WordQueries()
-        if excluded:
-            found.append(f"NOT d.search_vector @@ ({bound.any_of(excluded)})")
-        return "".join(f" AND {condition}" for condition in found), {**params, **bound.params}
 
 
-def _words_of_filter(wanted: DocumentFilter) -> list[Term]:
-    """Return the labels and people of a filter that the word index can narrow."""
-    return [Term(text) for text in (*wanted.labels, wanted.author) if text and _INDEXED_WORD.search(text)]
+def words_among(database: Database, words: Iterable[str]) -> set[str]:
+    """Return which of these words documents contain."""
+    rows = database.read(
+        f"SELECT word FROM document_words WHERE word {database.among('words')}", {"words": database.texts(words)}
+    )
+    return {word for (word,) in rows}
 
 
-def _narrowed_query(matched: str, bound: WordQueries, wanted: DocumentFilter) -> str:
-    """Return a tsquery narrowed by the labels and people of a filter; the rows decide.
+def words_of_length(database: Database, shortest: int, longest: int) -> list[str]:
+    """Return the words with this many letters."""
+    rows = database.read(
+        "SELECT word FROM document_words WHERE length(word) BETWEEN :shortest AND :longest",
+        {"shortest": shortest, "longest": longest},
+    )
+    return [word for (word,) in rows]
 
-    The author of a document is one of its participants.
-    """
-    parts = [f"({matched})"] if matched else []
-    parts += [bound.words(term.text) for term in _words_of_filter(wanted)]
-    return " && ".join(parts)
 
-
-def full_text(database: Database) -> FullText:
-    """Return the full-text search for the dialect of a database."""
-    if database.dialect == "postgres":
-        return PostgresFullText(database)
-
-    return SqliteFullText(database)
+def words_containing(database: Database, part: str, limit: int) -> Sequence[str]:
+    """Return the words that contain a part and are longer, the shortest first. The part consists of letters only."""
+    # The trigram index of SQLite has the same column; PostgreSQL reads the table, which is small.
+    table = "document_words_trigram" if database.dialect == "sqlite" else "document_words"
+    rows = database.read(
+        f"SELECT word FROM {table} WHERE word LIKE :pattern AND length(word) > :length"
+        " ORDER BY length(word), word LIMIT :limit",
+        {"pattern": f"%{part}%", "length": len(part), "limit": limit},
+    )
+    return [word for (word,) in rows]

@@ -13,7 +13,7 @@ from msgspec import Struct
 from tidelore.core.references import Kind
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.kinds import EVENT_TABLES
-from tidelore.store.reading.conversations import FAMILIES
+from tidelore.store.reading.conversations import PARENTS
 
 _EVENTS = {
     "state": ("t.state", "NULL"),
@@ -45,7 +45,7 @@ class ThreadContextRow(Struct, frozen=True):
 
 def read_events(database: Database, kind: Kind, parent_id: int) -> list[EventRow]:
     """Return the events of an issue or merge request, the oldest first."""
-    column = FAMILIES[kind].parent_column
+    column = PARENTS[kind].column
     found: list[EventRow] = []
     for name, (action, subject) in _EVENTS.items():
         rows = database.read(
@@ -59,7 +59,7 @@ def read_events(database: Database, kind: Kind, parent_id: int) -> list[EventRow
 
 def read_thread_contexts(database: Database, kind: Kind, parent_id: int) -> list[ThreadContextRow]:
     """Return the context of each thread of an issue or merge request that has a place in the diff."""
-    column = FAMILIES[kind].parent_column
+    column = PARENTS[kind].column
     # CROSS JOIN keeps this order in SQLite: from the parent's discussions to their notes, never through all notes.
     rows = database.read(
         "SELECT d.remote_id, n.diff_hunk, d.is_outdated, d.resolved_by FROM discussions d CROSS JOIN notes n"
@@ -76,7 +76,7 @@ def read_thread_contexts(database: Database, kind: Kind, parent_id: int) -> list
 
 def current_at(database: Database, kind: Kind, item_id: int) -> int:
     """Return when the copy of an item was last known to be current: when it was read, or the list it is in."""
-    table = FAMILIES[kind].table
+    table = PARENTS[kind].table
     ((seen, project_id),) = database.read(
         f"SELECT last_seen_at, project_id FROM {table} WHERE id = :id", {"id": item_id}
     )

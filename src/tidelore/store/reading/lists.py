@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from tidelore.store.database.port import Database
 from tidelore.store.database.statements import Where
-from tidelore.store.mirror.parents import Family
+from tidelore.store.mirror.kinds import MERGE_REQUEST, ParentKind
 
 SORTS = {"updated": "updated_at", "created": "created_at"}
 SHARED = {"state": "state", "author": "author_username", "project_id": "project_id"}
@@ -157,9 +157,9 @@ def page_conditions(wanted: PageFilter, equal: Mapping[str, str]) -> Where:
     return where.narrow("t.updated_at >= :since", since=wanted.since)
 
 
-def list_parents(database: Database, family: Family, wanted: ListFilter) -> Listing[ListedParent]:
+def list_parents(database: Database, family: ParentKind, wanted: ListFilter) -> Listing[ListedParent]:
     """Return one page of a list, newest first by default."""
-    own = _OF_REQUESTS if "draft" in family.names else _OF_ISSUES
+    own = _OF_REQUESTS if family is MERGE_REQUEST else _OF_ISSUES
     select = (
         "SELECT t.id, p.path, t.iid, t.title, t.state, t.author_username, t.milestone_title, t.created_at,"
         f" t.updated_at, t.deleted_at, t.web_url, t.references_short, {own}"
@@ -180,9 +180,9 @@ def list_parents(database: Database, family: Family, wanted: ListFilter) -> List
     return replace(page, items=items)
 
 
-def _conditions(family: Family, wanted: ListFilter) -> Where:
+def _conditions(family: ParentKind, wanted: ListFilter) -> Where:
     where = page_conditions(wanted, _EQUAL)
-    link = f"x.{family.parent_column} = t.id"
+    link = f"x.{family.column} = t.id"
     for name, people in (("assignee", "assignees"), ("reviewer", "reviewers")):
         table = family.people.get(people)
         given = {name: getattr(wanted, name)}
@@ -196,10 +196,10 @@ def _conditions(family: Family, wanted: ListFilter) -> Where:
     return where
 
 
-def _labels(database: Database, family: Family, ids: list[int]) -> dict[int, tuple[str, ...]]:
+def _labels(database: Database, family: ParentKind, ids: list[int]) -> dict[int, tuple[str, ...]]:
     rows = database.read(
-        f"SELECT x.{family.parent_column}, l.name FROM {family.label_table} x JOIN labels l ON l.id = x.label_id"
-        f" WHERE x.{family.parent_column} {database.among('ids')} ORDER BY l.name",
+        f"SELECT x.{family.column}, l.name FROM {family.label_table} x JOIN labels l ON l.id = x.label_id"
+        f" WHERE x.{family.column} {database.among('ids')} ORDER BY l.name",
         {"ids": database.integers(ids)},
     )
     found: dict[int, tuple[str, ...]] = {}
@@ -208,19 +208,19 @@ def _labels(database: Database, family: Family, ids: list[int]) -> dict[int, tup
     return found
 
 
-def _talk(database: Database, family: Family, ids: list[int]) -> dict[int, DiscussionCounts]:
+def _talk(database: Database, family: ParentKind, ids: list[int]) -> dict[int, DiscussionCounts]:
     """Count the discussions of one page. Uses indexes only, so the cost depends on the length of the page."""
     rows = database.read(
-        f"SELECT d.{family.parent_column}, SUM(CASE WHEN EXISTS (SELECT 1 FROM notes n WHERE n.discussion_id = d.id"
+        f"SELECT d.{family.column}, SUM(CASE WHEN EXISTS (SELECT 1 FROM notes n WHERE n.discussion_id = d.id"
         " AND n.is_system = 0) THEN 1 ELSE 0 END), SUM(d.resolvable * (1 - COALESCE(d.resolved, 1)))"
         " FROM discussions d"
-        f" WHERE d.{family.parent_column} {database.among('ids')} GROUP BY d.{family.parent_column}",
+        f" WHERE d.{family.column} {database.among('ids')} GROUP BY d.{family.column}",
         {"ids": database.integers(ids)},
     )
     return {parent: DiscussionCounts(int(spoken), int(unresolved)) for parent, spoken, unresolved in rows}
 
 
-def read_descriptions(database: Database, family: Family, ids: list[int]) -> dict[int, str | None]:
+def read_descriptions(database: Database, family: ParentKind, ids: list[int]) -> dict[int, str | None]:
     """Return the descriptions of these items."""
     rows = database.read(
         f"SELECT id, description FROM {family.table} WHERE id {database.among('ids')}", {"ids": database.integers(ids)}
@@ -297,7 +297,9 @@ class RecentItem(NamedTuple):
     title: str
 
 
-def recent_items(database: Database, family: Family, project: str | None, digits: str, limit: int) -> list[RecentItem]:
+def recent_items(
+    database: Database, family: ParentKind, project: str | None, digits: str, limit: int
+) -> list[RecentItem]:
     """Return items whose number begins with these digits, the newest update first."""
     where = Where("t.deleted_at IS NULL").narrow("p.path = :project", project=project)
     where.narrow("CAST(t.iid AS TEXT) LIKE :digits", digits=f"{digits}%" if digits else None)

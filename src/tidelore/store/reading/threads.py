@@ -15,8 +15,8 @@ from msgspec import Struct
 from tidelore.core.references import Kind
 from tidelore.store.database.port import Database, Row
 from tidelore.store.database.statements import Where
-from tidelore.store.mirror.parents import Family
-from tidelore.store.reading.conversations import FAMILIES
+from tidelore.store.mirror.kinds import ParentKind
+from tidelore.store.reading.conversations import PARENTS
 
 
 class ThreadFilter(Struct, frozen=True, kw_only=True):
@@ -108,17 +108,17 @@ def _last_comment(column: str) -> str:
 
 def find_threads(database: Database, wanted: ThreadFilter) -> list[ThreadMark]:
     """Return the threads that match a filter, the one with the newest note first."""
-    kinds = list(FAMILIES) if wanted.item is None else [wanted.item[0]]
+    kinds = list(PARENTS) if wanted.item is None else [wanted.item[0]]
     found = [mark for kind in kinds for mark in _marks_of(database, kind, wanted)]
     return sorted(found, key=lambda mark: (mark.last_at, mark.last_id), reverse=True)
 
 
 def _marks_of(database: Database, kind: Kind, wanted: ThreadFilter) -> list[ThreadMark]:
-    family = FAMILIES[kind]
+    family = PARENTS[kind]
     login, params = _login(wanted.logins)
     conditions = _conditions(wanted)
     params |= conditions.params
-    column = family.parent_column
+    column = family.column
     in_discussions = (
         f"SELECT t.id, d.id, last.id, last.created_at, d.resolvable, d.resolved, {login},"
         f" {_our_part(family, login, 'w.discussion_id = d.id')}"
@@ -158,10 +158,10 @@ def _conditions(wanted: ThreadFilter) -> Where:
     )
 
 
-def _our_part(family: Family, login: str, notes: str) -> str:
+def _our_part(family: ParentKind, login: str, notes: str) -> str:
     """Return the columns about us: whether we spoke last, whether the item is ours, whether we wrote in the thread."""
     assigned = (
-        f"EXISTS (SELECT 1 FROM {family.people['assignees']} a WHERE a.{family.parent_column} = t.id"
+        f"EXISTS (SELECT 1 FROM {family.people['assignees']} a WHERE a.{family.column} = t.id"
         f" AND LOWER(a.username) = {login})"
     )
     wrote = f"EXISTS (SELECT 1 FROM notes w WHERE {notes} AND w.is_system = 0 AND LOWER(w.author_username) = {login})"
@@ -195,16 +195,16 @@ def find_review_requests(
     """Return the open merge requests that we are asked to review and wrote nothing in, the newest update first."""
     if not logins:
         return []
-    family = FAMILIES["mr"]
+    family = PARENTS["mr"]
     login, params = _login(logins)
     conditions = _conditions(ThreadFilter(project_id=project_id, state="opened"))
     rows = database.read(
         "SELECT t.id, p.id, p.path, t.iid, t.references_full, t.references_short, t.title, t.author_username,"
         f" t.author_association, t.updated_at, t.web_url FROM projects p CROSS JOIN {family.people['reviewers']} r"
-        f" CROSS JOIN {family.table} t WHERE t.id = r.{family.parent_column} AND t.project_id = p.id AND {login} <> ''"
+        f" CROSS JOIN {family.table} t WHERE t.id = r.{family.column} AND t.project_id = p.id AND {login} <> ''"
         f" AND LOWER(r.username) = {login} AND t.draft = 0 AND LOWER(COALESCE(t.author_username, '')) <> {login}"
         f" AND {conditions} AND NOT EXISTS (SELECT 1 FROM discussions d CROSS JOIN notes n"
-        f" WHERE d.{family.parent_column} = t.id AND n.discussion_id = d.id AND LOWER(n.author_username) = {login})"
+        f" WHERE d.{family.column} = t.id AND n.discussion_id = d.id AND LOWER(n.author_username) = {login})"
         " ORDER BY t.updated_at DESC, t.id DESC",
         params | conditions.params,
     )
@@ -213,7 +213,7 @@ def find_review_requests(
 
 def read_threads_page(database: Database, marks: Sequence[ThreadMark]) -> list[tuple[ThreadMark, ThreadRow]]:
     """Return these threads with their texts, in the same order; without those that a sync has deleted meanwhile."""
-    found = {mark: row for kind in FAMILIES for mark, row in _rows_of(database, kind, marks)}
+    found = {mark: row for kind in PARENTS for mark, row in _rows_of(database, kind, marks)}
     return [(mark, found[mark]) for mark in marks if mark in found]
 
 
@@ -221,10 +221,10 @@ def _rows_of(database: Database, kind: Kind, marks: Sequence[ThreadMark]) -> Ite
     chosen = [mark for mark in marks if mark.kind == kind]
     if not chosen:
         return
-    items = _items(database, FAMILIES[kind], [mark.item_id for mark in chosen])
+    items = _items(database, PARENTS[kind], [mark.item_id for mark in chosen])
     discussions = [mark.discussion_id for mark in chosen if mark.discussion_id is not None]
     heads = _heads(database, discussions)
-    comments = _comment_heads(database, FAMILIES[kind], [m.item_id for m in chosen if m.discussion_id is None])
+    comments = _comment_heads(database, PARENTS[kind], [m.item_id for m in chosen if m.discussion_id is None])
     firsts = [head[-1] for head in (*heads.values(), *comments.values())]
     notes = _notes(database, [*firsts, *(mark.last_id for mark in chosen)])
     for mark in chosen:
@@ -264,7 +264,7 @@ def _thread_row(
     )
 
 
-def _items(database: Database, family: Family, ids: Sequence[int]) -> dict[int, Row]:
+def _items(database: Database, family: ParentKind, ids: Sequence[int]) -> dict[int, Row]:
     rows = database.read(
         "SELECT t.id, p.id, p.path, t.iid, t.references_full, t.references_short, t.title, t.state, t.author_username,"
         " t.author_association, t.web_url"
@@ -288,10 +288,10 @@ def _heads(database: Database, ids: Sequence[int]) -> dict[int, Row]:
     return {row[0]: row[1:] for row in rows}
 
 
-def _comment_heads(database: Database, family: Family, ids: Sequence[int]) -> dict[int, Row]:
+def _comment_heads(database: Database, family: ParentKind, ids: Sequence[int]) -> dict[int, Row]:
     """Return the same for the comments of items outside threads, which have no state."""
     of_item = (
-        f"FROM discussions d CROSS JOIN notes n WHERE d.{family.parent_column} = t.id AND n.discussion_id = d.id"
+        f"FROM discussions d CROSS JOIN notes n WHERE d.{family.column} = t.id AND n.discussion_id = d.id"
         f" AND {_COMMENTS} AND {_SPOKEN}"
     )
     rows = database.read(

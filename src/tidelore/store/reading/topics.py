@@ -7,8 +7,8 @@ from msgspec import Struct
 from tidelore.core.errors import NotFound
 from tidelore.core.references import KINDS, NOUNS, Reference
 from tidelore.store.database.port import Database
-from tidelore.store.mirror.topics import TABLE
-from tidelore.store.reading.conversations import FAMILIES, candidates, choose_candidate, named_project
+from tidelore.store.mirror.kinds import TOPICS
+from tidelore.store.reading.conversations import PARENTS, candidates, choose_candidate, named_project
 from tidelore.store.reading.lists import SHARED, SORTS, Listing, PageFilter, page_conditions, read_page
 
 
@@ -73,17 +73,17 @@ _EQUAL = {**SHARED, "category": "category", "answered": "is_answered"}
 def list_topics(database: Database, wanted: TopicFilter) -> Listing[TopicRow]:
     """Return one page of topics, the newest update first by default."""
     where, sort = page_conditions(wanted, _EQUAL), SORTS[wanted.sort]
-    return read_page(database, _SELECT, TABLE, TopicRow, wanted, where, sort=sort, ascending=wanted.ascending)
+    return read_page(database, _SELECT, TOPICS, TopicRow, wanted, where, sort=sort, ascending=wanted.ascending)
 
 
 def resolve_topic(database: Database, reference: Reference, *, project: str | None = None, default: str = "") -> int:
     """Return the id of the referenced topic; `project` is a project named in addition to the reference."""
     named = named_project(database, reference, project)
-    found = candidates(database, TABLE, reference.iid, named)
+    found = candidates(database, TOPICS, reference.iid, named)
     if found:
         return choose_candidate(found, f"#{reference.iid}", default)
     beside = "" if named is None else f" -p {named.path}"
-    other = next((kind for kind in KINDS if candidates(database, FAMILIES[kind].table, reference.iid, named)), None)
+    other = next((kind for kind in KINDS if candidates(database, PARENTS[kind].table, reference.iid, named)), None)
     raise NotFound(
         f"the local copy has no topic #{reference.iid}{'' if named is None else f' of {named.path}'}",
         fix="if it is new, fetch it with `lore sync`"

@@ -30,7 +30,8 @@ Kind = Literal["issues", "merge_requests"]
 class Delivery(Struct, frozen=True):
     """An accepted delivery: what changed, by the id of the project on its forge. Without a number: something else.
 
-    `silent`: the change may leave the update time of the item as it is, so its list does not show it.
+    `silent`: the change may leave the update time of the item as it is, so its list does not show it. `foreign`: the
+    webhook of another project announced it, which says nothing about the webhooks of this one.
     """
 
     source: str
@@ -40,6 +41,7 @@ class Delivery(Struct, frozen=True):
     number: int | None
     silent: bool
     received_at: int
+    foreign: bool = False
 
 
 Outcome = Literal["accepted", "duplicate", "unknown"]
@@ -67,7 +69,7 @@ def save_deliveries(database: Database, deliveries: Sequence[Delivery], projects
             sql = f"{insert('hook_deliveries', values)} ON CONFLICT (source, delivery_id) DO NOTHING"
             stored = tx.change(sql, values)
             found.append("accepted" if stored else "duplicate")
-            if stored:
+            if stored and not one.foreign:
                 first_at, _ = heard.get(project_id, (one.received_at, 0))
                 heard[project_id] = (first_at, one.received_at)
         # Once for each project: in a storm nearly all deliveries are of a few. In order, so that no two writers wait

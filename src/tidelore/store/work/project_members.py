@@ -6,9 +6,12 @@ The list is replaced as a whole; `projects.members_at` says when it was last rea
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from tidelore.core.model import MemberRecord
 from tidelore.store.database.port import Database, Transaction
+
+if TYPE_CHECKING:
+    from tidelore.core.model import MemberRecord
 
 OWNER_LEVEL, WRITER_LEVEL = 50, 30
 """GitLab's access levels: owners, and developers, who may write to the repository."""

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from tidelore.core.references import Kind, sign_of
 from tidelore.store.database.port import Database
-from tidelore.store.reading.conversations import FAMILIES
+from tidelore.store.reading.conversations import PARENTS
 
 TargetKind = Kind | Literal["topic"]
 
@@ -52,7 +52,7 @@ _THREAD = (
 def find_item(database: Database, on: Kind, row_id: int) -> ReplyTarget:
     """Return a stored issue or merge request."""
     ((project_id, project, number, full, short),) = database.read(
-        f"SELECT p.id, p.path, t.iid, t.references_full, t.references_short FROM {FAMILIES[on].table} t"
+        f"SELECT p.id, p.path, t.iid, t.references_full, t.references_short FROM {PARENTS[on].table} t"
         " JOIN projects p ON p.id = t.project_id WHERE t.id = :id",
         {"id": row_id},
     )
@@ -128,16 +128,16 @@ def find_threads_of_comment(database: Database, remote_id: int, kinds: Sequence[
 
 def find_threads_on(database: Database, on: Kind, row_id: int) -> list[ReplyTarget]:
     """Return the threads of an item that can be resolved."""
-    column = FAMILIES[on].parent_column
+    column = PARENTS[on].column
     return _threads(database, f"d.{column} = :id AND d.resolvable = 1", {"id": row_id})
 
 
 def _threads(database: Database, condition: str, params: dict[str, object]) -> list[ReplyTarget]:
     found: list[ReplyTarget] = []
-    for on, family in FAMILIES.items():
+    for on, family in PARENTS.items():
         rows = database.read(
             f"SELECT p.id, p.path, t.iid, t.references_full, t.references_short, {_THREAD}"
-            f" FROM projects p CROSS JOIN discussions d JOIN {family.table} t ON t.id = d.{family.parent_column}"
+            f" FROM projects p CROSS JOIN discussions d JOIN {family.table} t ON t.id = d.{family.column}"
             f" WHERE d.project_id = p.id AND t.deleted_at IS NULL AND {condition} ORDER BY d.id",
             params,
         )

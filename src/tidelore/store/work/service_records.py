@@ -220,6 +220,11 @@ def save_cost(tx: Transaction, project_id: int, cost: PollCost, now_ms: int) -> 
     tx.execute(insert("poll_costs", values, key=("project_id",)), values)
 
 
+def forget_cost(tx: Transaction, project_id: int) -> None:
+    """Delete the cost of polls: the repository is mirrored as a whole."""
+    tx.execute("DELETE FROM poll_costs WHERE project_id = :project_id", {"project_id": project_id})
+
+
 class MetricCounter(Struct, frozen=True):
     """One counter and its value."""
 
