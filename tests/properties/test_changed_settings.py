@@ -184,11 +184,23 @@ class GitHubLife(GitHubHouse):
         if all_of_it:
             # The list of an organisation shows at once what is otherwise looked up once a day: Discussions, archived.
             repos, since, switches = {"repos": [REPO], "orgs": ["octo"]}, "", dict.fromkeys(SWITCHES, True)
-        self.token = rng.choice(("guest", "reporter", "developer"))
+        following = {
+            "mirror": "all" if all_of_it else rng.choice(("all", "all", "followed")),
+            "fetch": rng.choice(("auto", "repo", "thread")),
+            "incremental": rng.random() < 0.7,
+            "track_authors": rng.sample(("octo", "robin", "sam"), rng.randrange(4)),
+        }
+        self.token = rng.choice((None, "guest", "reporter", "developer"))
         archived = all_of_it or rng.random() < 0.5
-        host = {"base_url": rng.choice(ADDRESSES), "mirror_since": since, "include_archived": archived, **repos}
+        host = {
+            "base_url": rng.choice(ADDRESSES),
+            "mirror_since": since,
+            "include_archived": archived,
+            **repos,
+            **following,
+        }
         sizes = {"per_page": rng.choice((2, 3, 10, 100)), "max_retries": 0}
-        self.settings = {"sync": switches, "host": host, "http": sizes}
+        self.settings = {"sync": switches, "host": {**host, **repos, **following}, "http": sizes}
 
     def live(self) -> None:
         rng, world, forge = self.rng, self.world, self.forge
@@ -303,7 +315,7 @@ def check_feedback(seed: int) -> None:
     """Let rules and allowed users change between polls; at the end everybody counts, on everybody's pull requests."""
     rng = random.Random(seed)
     with scratch() as folder:
-        world, mirrors = World(seed=5), rng.choice(("all", "followed"))
+        world = World(seed=5)
         world.github.create_repo(REPO)
         bench = Bench(world, folder, per_page=rng.choice((2, 5, 100)))
         said: set[str] = set()
@@ -318,7 +330,7 @@ def check_feedback(seed: int) -> None:
                 said.add(key(talk(REPO, number, f"turn {turn}", rng.choice(SPEAKERS))))
                 world.advance(rng.randrange(90))
             bench.host = {
-                "mirror": mirrors,
+                "mirror": rng.choice(("all", "followed")),
                 "fetch": rng.choice(("auto", "repo", "thread")),
                 "incremental": rng.random() < 0.8,
                 "track_authors": rng.sample(AUTHORS, rng.randrange(3)),
