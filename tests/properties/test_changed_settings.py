@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import re
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -348,3 +349,11 @@ def check_feedback(seed: int) -> None:
 @gate_cases(4)
 def test_every_comment_becomes_an_event_whatever_the_rules_of_earlier_polls_were(seed: int) -> None:
     check_feedback(seed)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("check", [check_gitlab, check_github, check_accounts, check_feedback])
+def test_copies_are_whole_after_many_random_histories_of_settings(check: Callable[[int], None], part: int) -> None:
+    for seed in range(1000 + part * 30, 1030 + part * 30):
+        check(seed)
