@@ -9,9 +9,11 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -50,6 +52,7 @@ def ingest_once(world: World, url: str, config: Path, db: Path, resource: str, i
     if key in _remembered:
         made = _remembered[key]
         db.write_bytes(made.database)
+        _set_address(db, url)
         with world.lock:
             world.requests.update(made.requests)
             world.log.extend(made.log)
@@ -58,6 +61,13 @@ def ingest_once(world: World, url: str, config: Path, db: Path, resource: str, i
     ingest()
     if _is_closed(db) and _course(world) == course:
         _remembered[key] = _Ingest(db.read_bytes(), world.requests - requests, world.log[logged:])
+
+
+def _set_address(db: Path, url: str) -> None:
+    """Let the copy be one of this address: after a change of it the next sync looks the projects up again."""
+    with closing(sqlite3.connect(db)) as connection, connection:
+        connection.execute("UPDATE projects SET base_url = ? WHERE base_url IS NOT NULL", (url,))
+        connection.execute("DELETE FROM source_access")
 
 
 def _course(world: World) -> bytes | None:
