@@ -285,7 +285,7 @@ def fit_item(item: Item, max_tokens: int, skip: int = 0) -> Item:
     fitted = _fit_parts(item, max_tokens, skip)
     if whole_tokens(fitted) <= max_tokens:
         return fitted
-    return require_fit(_least(item, skip), max_tokens, item.reference)
+    return require_fit(_least(item, skip), max_tokens, item.reference or "the item")
 
 
 def _least(item: Item, skip: int) -> Item:
