@@ -7,8 +7,10 @@ No verification takes part before the comparison, except for what no setting dec
 
 from __future__ import annotations
 
+import asyncio
 import random
 import re
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from tests.situations.feedback.bench import Bench, key
 from tests.situations.github.house import REPO, GitHubHouse
 from tests.support.deep import gate_cases
 
+from tidelore.app.mirroring import audit
 from tidelore.core.clock import format_instant
 from tidelore.core.config_file import parse_config
 from tidelore.store.mirror.accounts import find_account, pause_account, remove_account, resume_account
@@ -44,8 +47,8 @@ ENOUGH, SOON = 3, 100
 """Runs after the last change of settings, and the seconds before each: no pause after a refusal ends by itself."""
 ADDRESSES = (BASE_URL, BASE_URL.replace("127.0.0.1", "localhost"))
 SWITCHES = ("fetch_resource_events", "fetch_mr_closes_issues", "fetch_mr_diffs", "verify_reviewers")
-REFUSED = ("resource_[a-z]+_events", "closes_issues", "diffs", "reviewers", "discussions")
-"""Children that a token with few rights may not read."""
+REFUSED = ("resource_[a-z]+_events", "closes_issues", "diffs", "reviewers", "discussions", "issues", "merge_requests")
+"""Children and lists that a token with few rights may not read."""
 
 
 def trouble(world: World, rng: random.Random) -> None:
@@ -146,6 +149,8 @@ def check_gitlab(seed: int) -> None:
             assert report is not None
             assert [scope.error for scope in report.scopes if scope.error] == []
         compare(life)
+        audited = asyncio.run(audit(life.app(Reaper()), None))
+        assert (audited.differences, audited.unread) == ([], [])
         assert life.statuses() == life.world.gitlab.truth_statuses(PROJECT)
 
 
@@ -155,7 +160,7 @@ def test_a_project_is_whole_whatever_the_settings_of_earlier_runs_were(seed: int
     check_gitlab(seed)
 
 
-GITHUB_REFUSED = ("issues/[0-9]+/timeline", "pulls/[0-9]+/files", "pulls/[0-9]+/reviews", "graphql")
+GITHUB_REFUSED = ("issues", "pulls", "issues/[0-9]+/timeline", "pulls/[0-9]+/files", "pulls/[0-9]+/reviews", "graphql")
 
 
 class GitHubLife(GitHubHouse):
@@ -180,11 +185,23 @@ class GitHubLife(GitHubHouse):
         if all_of_it:
             # The list of an organisation shows at once what is otherwise looked up once a day: Discussions, archived.
             repos, since, switches = {"repos": [REPO], "orgs": ["octo"]}, "", dict.fromkeys(SWITCHES, True)
-        self.token = rng.choice(("guest", "reporter", "developer"))
+        following = {
+            "mirror": "all" if all_of_it else rng.choice(("all", "all", "followed")),
+            "fetch": rng.choice(("auto", "repo", "thread")),
+            "incremental": rng.random() < 0.7,
+            "track_authors": rng.sample(("octo", "robin", "sam"), rng.randrange(4)),
+        }
+        self.token = rng.choice((None, "guest", "reporter", "developer"))
         archived = all_of_it or rng.random() < 0.5
-        host = {"base_url": rng.choice(ADDRESSES), "mirror_since": since, "include_archived": archived, **repos}
+        host = {
+            "base_url": rng.choice(ADDRESSES),
+            "mirror_since": since,
+            "include_archived": archived,
+            **repos,
+            **following,
+        }
         sizes = {"per_page": rng.choice((2, 3, 10, 100)), "max_retries": 0}
-        self.settings = {"sync": switches, "host": host, "http": sizes}
+        self.settings = {"sync": switches, "host": {**host, **repos, **following}, "http": sizes}
 
     def live(self) -> None:
         rng, world, forge = self.rng, self.world, self.forge
@@ -220,6 +237,7 @@ def check_github(seed: int) -> None:
         assert [found for found in life.differences() if found.endswith("missing")] == []
         life.verify()
         assert life.differences() == []
+        assert life.audit().differences == []
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -298,7 +316,7 @@ def check_feedback(seed: int) -> None:
     """Let rules and allowed users change between polls; at the end everybody counts, on everybody's pull requests."""
     rng = random.Random(seed)
     with scratch() as folder:
-        world, mirrors = World(seed=5), rng.choice(("all", "followed"))
+        world = World(seed=5)
         world.github.create_repo(REPO)
         bench = Bench(world, folder, per_page=rng.choice((2, 5, 100)))
         said: set[str] = set()
@@ -313,7 +331,7 @@ def check_feedback(seed: int) -> None:
                 said.add(key(talk(REPO, number, f"turn {turn}", rng.choice(SPEAKERS))))
                 world.advance(rng.randrange(90))
             bench.host = {
-                "mirror": mirrors,
+                "mirror": rng.choice(("all", "followed")),
                 "fetch": rng.choice(("auto", "repo", "thread")),
                 "incremental": rng.random() < 0.8,
                 "track_authors": rng.sample(AUTHORS, rng.randrange(3)),
@@ -331,3 +349,11 @@ def check_feedback(seed: int) -> None:
 @gate_cases(4)
 def test_every_comment_becomes_an_event_whatever_the_rules_of_earlier_polls_were(seed: int) -> None:
     check_feedback(seed)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("check", [check_gitlab, check_github, check_accounts, check_feedback])
+def test_copies_are_whole_after_many_random_histories_of_settings(check: Callable[[int], None], part: int) -> None:
+    for seed in range(1000 + part * 30, 1030 + part * 30):
+        check(seed)
