@@ -167,7 +167,7 @@ class ConversationBatches:
             return None
         asked = self._asked.pop(key)
         # Shielded, because others wait for the same answer.
-        answers = await asyncio.shield(asked)
+        answers = asked.result() if asked.done() else await asyncio.shield(asked)
         if self._newest.get((resource, remote_id)) is asked:
             self._ask_ahead(resource, remote_id)
         return answers[iid]
