@@ -39,7 +39,7 @@ class ChildBatch(Generic[C]):
     """Parents whose children were read, on their way into the store. `store` runs in the writer thread.
 
     There are at most two batches: one is being stored, and one is being filled or waits, full, for the writer thread.
-    The `add` that fills it waits until the first is stored, so at most one page of parents is asked for meanwhile.
+    Then `add` waits.
     """
 
     def __init__(
@@ -68,7 +68,6 @@ class ChildBatch(Generic[C]):
         if len(self._ready) >= MOST_TOGETHER or self._held_bytes >= CHUNK_BYTES:
             self._full.set()
             self._room.clear()
-            await self._room.wait()
 
     def close(self) -> None:
         """Say that nothing more is added."""
