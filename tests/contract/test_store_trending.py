@@ -55,6 +55,13 @@ def test_only_links_shared_recently_by_enough_people_are_listed(shared: Database
     assert trending(shared, CREATED + HOUR) == []
 
 
+def test_links_are_chosen_by_a_part_of_their_address_in_which_no_character_is_special(shared: Database) -> None:
+    assert list(told(trending(shared, CREATED, part="A.test"))) == [A]
+    assert len(trending(shared, CREATED, part="article")) == 3
+    assert list(told(trending(shared, CREATED, part=B))) == [B]
+    assert [trending(shared, CREATED, part=part) for part in ("%", "_.test", "~", "'")] == [[], [], [], []]
+
+
 @pytest.mark.parametrize("subject_first", [True, False])
 def test_a_repost_counts_as_a_share_whether_read_before_or_after_the_post(
     database: Database, subject_first: bool

@@ -105,3 +105,33 @@ def test_the_comments_of_a_topic_are_cut_to_the_budget_and_paged(long: Desk) -> 
         skip = done.data.get("next") or 0
         assert skip or len(seen) == 40
     assert seen == list(range(1, 41))
+
+
+@pytest.mark.parametrize("command", [["show", "mr", REF], ["show", "issue", f"{LAB}#3"], ["context", REF]])
+def test_the_smallest_budget_is_kept_or_refused_with_the_one_that_is_enough(long: Desk, command: list[str]) -> None:
+    with closing(long.store()) as database, database.transaction() as tx:
+        tx.execute("UPDATE issues SET description = :text", {"text": "tide " * 4000})
+        tx.execute("UPDATE merge_requests SET description = :text", {"text": "tide " * 4000})
+    budget = 256
+    done = long.run(*command, "--robot", "--max-tokens", str(budget))
+    if done.code:
+        assert (done.code, done.error["details"]["key"]) == (2, "max_tokens")
+        budget = done.error["details"]["needed"]
+        assert f"at least {budget}" in done.error["fix"]
+        done = long.run(*command, "--robot", "--max-tokens", str(budget))
+    assert done.code == 0
+    assert estimate_tokens(done.out) <= budget <= 420
+    assert done.data["truncated"] is True
+
+
+def test_following_next_at_the_smallest_budget_shows_every_discussion(long: Desk) -> None:
+    item, seen, skip = f"{LAB}#3", [], 0
+    least = long.run("show", "issue", item, "--robot", "--max-tokens", "256")
+    budget = 256 if least.code == 0 else least.error["details"]["needed"] + 8
+    while True:
+        data = long.run("show", "issue", item, "--robot", "--max-tokens", str(budget), "--skip", str(skip)).data
+        seen += [thread["id"] for thread in reversed(data["discussions"])]
+        if data.get("next") is None:
+            break
+        skip = data["next"]
+    assert seen == [f"d{number}" for number in reversed(range(60))]

@@ -73,13 +73,23 @@ WHOLE = (
         invariant="children read whole",
         file="engine/child_batch.py",
         before="""            if self._ready:
-                await self._commit()
+                self._begin()
             raise
 """,
         after="""            raise
 """,
         test="tests/unit/engine/test_child_batch.py::test_parents_that_were_read_before_the_rate_limit_are_stored",
         why="Every run that ends at a rate limit would read the same parents again.",
+    ),
+    Mutant(
+        name="batch-in-the-thread-not-waited-for",
+        invariant="children read whole",
+        file="engine/child_batch.py",
+        before="        finally:\n            await self._finish()\n",
+        after="        finally:\n            self._storing.clear()\n",
+        test="tests/unit/engine/test_child_batch.py"
+        "::test_a_batch_that_waits_for_the_thread_is_stored_and_counted_although_the_one_before_it_fails",
+        why="A run that ends at an error would close the database under a batch that is still being stored.",
     ),
     Mutant(
         name="batch-of-children-without-a-limit",
@@ -261,7 +271,7 @@ TOPICS = (
         name="earlier-payload-of-a-topic-kept",
         invariant="deletion leaves nothing",
         file="store/mirror/topics.py",
-        before="        forget_payloads(tx, project_id, _TYPE, TABLE, [content.remote_id for content in contents])\n",
+        before="        forget_payloads(tx, project_id, _TYPE, TOPICS, [content.remote_id for content in contents])\n",
         after="",
         test=f"{_TOPICS}::test_deleted_comment_is_removed_with_its_payload",
         why="The payload of a topic contains its comments, also one that was deleted since.",

@@ -15,8 +15,12 @@ MALFORMED = (
         name="unparsable-time-becomes-0",
         invariant="7",
         file="sources/items.py",
-        before="""        raise ValueError(f"{field}: {error}") from None\n""",
-        after="        return 0\n",
+        before="""        return parse_instant(text)
+    except ValueError as error:
+        raise ValueError(f"{field}: {error}") from None\n""",
+        after="""        return parse_instant(text)
+    except ValueError:
+        return 0\n""",
         test=f"{_CLIENT}::test_an_item_that_cannot_be_parsed_is_rejected_and_the_others_are_kept",
         why="The item would stand in 1970, below every watermark, and look complete.",
     ),

@@ -150,6 +150,19 @@ def answer_tokens(answer: Any) -> int:
     return estimate_tokens(msgspec.json.encode(robot_form(answer).value).decode())
 
 
+_ENVELOPE = (
+    '{"ok":true,"data":,"meta":{"command":"show topic","version":"0.0.0","elapsed_ms":1000,'
+    '"synced_at":"2026-01-01T00:00:00.000Z","untrusted":}}'
+)
+
+
+def whole_tokens(answer: Any) -> int:
+    """Return the estimated number of tokens of an answer in its short form, with its envelope."""
+    form = robot_form(answer)
+    said = msgspec.json.encode([form.value, form.untrusted]).decode()
+    return estimate_tokens(_ENVELOPE + said)
+
+
 def fitting(
     items: Sequence[Any], max_tokens: int | None, *, besides: int = 0, size: Callable[[Any], int] | None = None
 ) -> int:
@@ -165,6 +178,22 @@ def fitting(
         if room < 0:
             return max(place, 1)
     return len(items)
+
+
+Answer = TypeVar("Answer")
+
+
+def require_fit(answer: Answer, max_tokens: int, what: str) -> Answer:
+    """Return an answer that was cut as far as possible; raise UserError if it is still larger than its budget."""
+    needed = whole_tokens(answer)
+    if needed <= max_tokens:
+        return answer
+    raise UserError(
+        f"{what} does not fit into {max_tokens} tokens",
+        fix=f"set max_tokens (--max-tokens) to at least {needed}",
+        key="max_tokens",
+        needed=needed,
+    )
 
 
 class _Converter:

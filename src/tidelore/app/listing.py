@@ -420,11 +420,11 @@ class TrendingLinks(Struct, frozen=True, kw_only=True):
     next: Annotated[None, means("null")] = None
 
 
-def trending_links(app: App, hours: float, limit: int = 50, min_shares: int = 1) -> TrendingLinks:
-    """Return the links that most accounts shared in the last hours, most shared first."""
+def trending_links(app: App, hours: float, limit: int = 50, min_shares: int = 1, part: str = "") -> TrendingLinks:
+    """Return the links that most accounts shared in the last hours, most shared first; with `part` in their address."""
     since = max(app.clock.now_ms() - round(hours * _HOUR_MS), 0)
     with app.reading() as database:
-        found = posts.trending(database, since, limit, min_shares)
+        found = posts.trending(database, since, limit, min_shares, part.strip())
     items = [
         copy_fields(SharedLink, trend, sharers=[copy_fields(LinkSharer, sharer) for sharer in trend.sharers])
         for trend in found

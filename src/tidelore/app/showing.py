@@ -11,7 +11,18 @@ from typing import Annotated, Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tidelore.app.answers import ENVELOPE_TOKENS, Instant, answer_tokens, copy_fields, fitting, flag, instant, means
+from tidelore.app.answers import (
+    ENVELOPE_TOKENS,
+    Instant,
+    answer_tokens,
+    copy_fields,
+    fitting,
+    flag,
+    instant,
+    means,
+    require_fit,
+    whole_tokens,
+)
 from tidelore.app.listing import ListedPost, ListedTopic, listed_post, topic_answer
 from tidelore.app.reading.lockdown import Lockdown, find_lockdown
 from tidelore.app.wiring import App
@@ -268,8 +279,32 @@ def fit_item(item: Item, max_tokens: int, skip: int = 0) -> Item:
     """Return an item with as many of its newest discussions as the budget allows; a part of one if none fits.
 
     A long description is cut to a third of the budget, or to what the other fields leave. Replies leave out a position
-    that is that of their thread.
+    that is that of their thread. If that is still too much, only the beginnings of the description and of the newest
+    discussion are kept.
     """
+    fitted = _fit_parts(item, max_tokens, skip)
+    if whole_tokens(fitted) <= max_tokens:
+        return fitted
+    return require_fit(_least(item, skip), max_tokens, item.reference or "the item")
+
+
+def _least(item: Item, skip: int) -> Item:
+    """Return the shortest form of an item, from which `next` leads on."""
+    description = item.description and excerpt(item.description, _LEAST_QUOTED // 2)[0]
+    least = replace(item, description=description, discussions=[], truncated=True, next=None)
+    if isinstance(least, ShownMergeRequest):
+        least = replace(least, files=[])
+    if not item.discussions:
+        return least
+    newest = item.discussions[-1]
+    first, *replies = newest.notes
+    body, is_cut = excerpt(first.body, _LEAST_QUOTED // 2)
+    note = replace(first, body=body, truncated=is_cut or None)
+    thread = replace(newest, notes=[note], notes_left_out=len(replies) or None)
+    return replace(least, discussions=[thread], next=skip + 1 if len(item.discussions) > 1 else None)
+
+
+def _fit_parts(item: Item, max_tokens: int, skip: int) -> Item:
     description, is_cut = (None, False)
     if item.description is not None:
         description, is_cut = excerpt(item.description, max(max_tokens * 4 // 3, _LEAST_QUOTED))
@@ -461,7 +496,8 @@ def fit_post(post: ShownPost, max_tokens: int) -> ShownPost:
     bare = replace(post, replies=[], reposters=post.reposters[:people], truncated=True)
     kept = fitting(post.replies, max_tokens, besides=answer_tokens(bare))
     is_cut = kept < len(post.replies) or people < len(post.reposters)
-    return replace(bare, replies=post.replies[:kept], truncated=is_cut or None)
+    fitted = replace(bare, replies=post.replies[:kept], truncated=is_cut or None)
+    return require_fit(fitted, max_tokens, "the post")
 
 
 def read_shown_post(database: Database, post_id: int, lockdown: Lockdown | None = None) -> ShownPost:

@@ -98,13 +98,14 @@ _SHOWN_SHARERS = 5
 @click.option(
     "--min-shares", type=click.IntRange(1), default=1, help="Minimum number of accounts that shared the link."
 )
+@click.option("--link", default="", metavar="TEXT", help="Links with a text, such as a host, in their address.")
 @json_option
-def trending_command(invocation: Invocation, /, hours: float, limit: int, min_shares: int) -> Output:
+def trending_command(invocation: Invocation, /, hours: float, limit: int, min_shares: int, link: str) -> Output:
     """List the most shared links.
 
     Each account counts once per link. Reposts count, deleted posts do not.
     """
-    found = trending_links(invocation.app(), hours, limit, min_shares)
+    found = trending_links(invocation.app(), hours, limit, min_shares, link)
     return Output(found, () if invocation.choices.robot else _link_lines(found.items, hours))
 
 

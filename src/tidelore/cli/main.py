@@ -6,7 +6,6 @@ Data goes to stdout, progress and logs go to stderr.
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -161,7 +160,7 @@ class LazyGroup(LoreGroup):
             return None
 
         module, _, name_there = entry[0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), name_there)
+        command: click.Command = getattr(__import__(module, fromlist=(name_there,)), name_there)
         if COMPLETION in os.environ:
             from tidelore.cli.reading.completion import complete_values
 

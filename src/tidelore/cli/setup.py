@@ -23,7 +23,7 @@ from tidelore.app.storage.preparing import PreparedDatabase, prepare_database
 from tidelore.cli.command import Invocation, LoreGroup, global_options, invocation_of, lore_command
 from tidelore.cli.output.render import Output, plural
 from tidelore.cli.output.table import Column, table_of
-from tidelore.core.config_file import is_url, parse_config
+from tidelore.core.config_file import check_database_address, is_url, parse_config
 from tidelore.core.errors import StorageFailed, UserError
 from tidelore.core.text import one_line
 
@@ -109,20 +109,17 @@ def init_command(
     if path.exists() and not overwrite:
         raise UserError(f"{path} already exists", fix="edit it, or replace it with --overwrite", path=str(path))
     storage = _storage(invocation.choices.db)
-    given = gitlab_url or token_env or projects or repos
-    if not (given or no_input or invocation.choices.robot) and is_terminal():
+    if not (gitlab_url or token_env or projects or repos or no_input or invocation.choices.robot) and is_terminal():
         gitlab_url, token_env, projects, repos = _ask()
     gitlab = bool(projects or gitlab_url) or not repos
     gitlab_token = token_env or "GITLAB_TOKEN"
     github_token = "GITHUB_TOKEN" if gitlab else token_env or "GITHUB_TOKEN"
     parts = [_HEAD, storage]
     if gitlab:
-        listed = ", ".join(_quoted(project) for project in projects)
         base_url = _quoted(gitlab_url or _GITLAB_COM)
-        parts.append(_GITLAB.format(base_url=base_url, token_env=_quoted(gitlab_token), projects=listed))
+        parts.append(_GITLAB.format(base_url=base_url, token_env=_quoted(gitlab_token), projects=_listed(projects)))
     if repos:
-        listed = ", ".join(_quoted(repo) for repo in repos)
-        parts.append(_GITHUB.format(token_env=_quoted(github_token), repos=listed))
+        parts.append(_GITHUB.format(token_env=_quoted(github_token), repos=_listed(repos)))
     text = "\n".join(parts)
     # Validate the file before it is written.
     parse_config(tomllib.loads(text), str(path))
@@ -142,10 +139,8 @@ def _storage(db: str | None) -> str:
         return _DEFAULT_STORAGE
     from pathlib import Path
 
-    from tidelore.store.database.opening import check_address
-
     if not is_url(db):
-        check_address(db)
+        check_database_address(db)
         return _STORAGE.format(path=_quoted(str(Path(db).expanduser().absolute())))
     # Up to the last @, because a password may contain unescaped characters.
     user = db.partition("://")[2].rpartition("@")[0]
@@ -180,6 +175,10 @@ def _ask() -> tuple[str | None, str, tuple[str, ...], tuple[str, ...]]:
     if github:
         return None, token_env, (), names
     return _GITLAB_COM if chosen == "gitlab" else chosen, token_env, names, ()
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(map(_quoted, names))
 
 
 def _quoted(text: str) -> str:

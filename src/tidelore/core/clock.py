@@ -95,9 +95,14 @@ def parse_instant(text: str) -> int:
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError(f"timestamp without an offset: {text!r}")
+    return instant_of(moment)
+
+
+def instant_of(moment: datetime) -> int:
+    """Return milliseconds UTC (truncated) of a moment with an offset, or raise ValueError if it is before 1970."""
     instant_ms = (moment - _EPOCH) // _MILLISECOND
     if instant_ms < 0:
-        raise ValueError(f"timestamp before 1970: {text!r}")
+        raise ValueError(f"timestamp before 1970: {moment.isoformat()!r}")
     return instant_ms
 
 

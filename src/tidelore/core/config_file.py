@@ -16,7 +16,10 @@ import msgspec
 from msgspec import Struct
 
 from tidelore.core.config import Config, Host, Section, all_hosts
-from tidelore.core.errors import ConfigError
+from tidelore.core.errors import ConfigError, UserError
+from tidelore.core.patterns import late_pattern
+
+_SCHEME = late_pattern(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 HostTables = Callable[[], Mapping[str, type[Host]]]
 """Returns the shapes of the tables of other forges by name. Called only for a file with a table that is unknown here,
@@ -45,6 +48,13 @@ def database_address(config: Config, explicit: str | None, environ: Mapping[str,
 def is_url(address: str) -> bool:
     """Return whether a database address is a URL of PostgreSQL, not a path."""
     return address.startswith(("postgresql://", "postgres://"))
+
+
+def check_database_address(address: str) -> None:
+    """Reject the URL of another kind of database."""
+    if "://" in address and _SCHEME.match(address) and not is_url(address):
+        # Do not repeat the address: it may contain a password.
+        raise UserError("unsupported database address", fix="use a path, or the form postgresql://user@host/database")
 
 
 def load_config(

@@ -172,17 +172,17 @@ class NoteRecord(Struct, frozen=True, gc=False):
     resolved: bool
     resolved_by: str | None
     resolved_at: int | None
-    position_old_path: str | None
-    position_new_path: str | None
-    position_old_line: int | None
-    position_new_line: int | None
-    position_type: str | None
-    position_line_range_start: int | None
-    position_line_range_end: int | None
-    position_base_sha: str | None
-    position_start_sha: str | None
-    position_head_sha: str | None
     payload: bytes
+    position_old_path: str | None = None
+    position_new_path: str | None = None
+    position_old_line: int | None = None
+    position_new_line: int | None = None
+    position_type: str | None = None
+    position_line_range_start: int | None = None
+    position_line_range_end: int | None = None
+    position_base_sha: str | None = None
+    position_start_sha: str | None = None
+    position_head_sha: str | None = None
     is_internal: bool = False
     position_range_unknown: bool = False
 

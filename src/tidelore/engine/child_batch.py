@@ -3,30 +3,43 @@
 A transaction costs about as much as the children of one parent. So parents that are ready wait for each other: until
 there are `MOST_TOGETHER` of them or `TOGETHER_SECONDS` have passed since the first. A transaction holds whole parents
 only: after a crash, each parent of it is stored completely or not at all, and then still due.
+
+A full batch is handed to the writer thread while the one before it is being stored: the thread goes on at once, and
+does not wait until the event loop has heard of the end of the first.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
-from tidelore.core.concurrency import WriterThread
+from tidelore.core.concurrency import Pending, WriterThread
 from tidelore.engine.whole import CHUNK_BYTES, ChildReading
 
 C = TypeVar("C")
 
-MOST_TOGETHER = 25
-"""How many parents one transaction may store."""
+MOST_TOGETHER = 100
+"""How many parents one transaction may store: as many as one query of GitLab's GraphQL reads."""
 TOGETHER_SECONDS = 0.02
 """How long the first parent that is ready waits for others."""
+
+
+class _Storing(NamedTuple, Generic[C]):
+    """A batch that was handed to the writer thread; `changed` is filled when it is stored."""
+
+    readings: Sequence[ChildReading[C]]
+    changed: list[int]
+    pending: Pending[None]
 
 
 class ChildBatch(Generic[C]):
     """Parents whose children were read, on their way into the store. `store` runs in the writer thread.
 
-    At most one batch is being stored and one is being filled; when both are full, `add` waits.
+    There are at most two batches: one is being stored, and one is being filled or waits, full, for the writer thread.
+    Then `add` waits.
     """
 
     def __init__(
@@ -40,6 +53,7 @@ class ChildBatch(Generic[C]):
         self._count = count
         self._ready: list[ChildReading[C]] = []
         self._held_bytes = 0
+        self._storing: deque[_Storing[C]] = deque()
         self._any, self._full, self._room = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._room.set()
         self._closed = False
@@ -69,24 +83,40 @@ class ChildBatch(Generic[C]):
                 with suppress(TimeoutError):
                     async with asyncio.timeout(TOGETHER_SECONDS):
                         await self._full.wait()
+                if not self._full.is_set():
+                    # It can fill while the batch before it is stored.
+                    await self._finish()
                 if not self._ready and self._closed:
                     return
-                await self._commit()
+                self._begin()
+                await self._finish(left=1)
         except asyncio.CancelledError:
             if self._ready:
-                await self._commit()
+                self._begin()
             raise
+        finally:
+            await self._finish()
 
-    async def _commit(self) -> None:
+    def _begin(self) -> None:
         readings, self._ready, self._held_bytes = self._ready, [], 0
         if not self._closed:
             self._any.clear()
             self._full.clear()
-        self._room.set()
         changed: list[int] = []
-        try:
-            await self._thread.begin(lambda: changed.append(self._store(readings))).wait()
-        finally:
-            # After a cancellation too: what is committed counts.
-            if changed:
-                self._count(readings, changed[0])
+        pending = self._thread.begin(lambda: changed.append(self._store(readings)))
+        self._storing.append(_Storing(readings, changed, pending))
+        if len(self._storing) == 1:
+            self._room.set()
+
+    async def _finish(self, left: int = 0) -> None:
+        """Wait until at most `left` batches are still to be stored, and count those that were."""
+        while len(self._storing) > left:
+            readings, changed, pending = self._storing.popleft()
+            try:
+                await pending.wait()
+            finally:
+                # After a cancellation too: what is committed counts.
+                if changed:
+                    self._count(readings, changed[0])
+            if not self._full.is_set():
+                self._room.set()

@@ -37,22 +37,25 @@ class PageGuard:
 
     def look(self, page: Page[object]) -> None:
         """Check a page; raise RemotePermanent if the pass would not end or is too large."""
-        self._bytes += sum(len(item.payload) for item in page.items) + sum(len(one.payload) for one in page.rejected)
+        self._bytes += sum([len(item.payload) for item in page.items]) + sum(
+            [len(one.payload) for one in page.rejected]
+        )
         if self._max_bytes is not None and self._bytes > self._max_bytes:
             raise RemotePermanent(
                 f"the list holds more than {self._max_bytes:,} bytes",
                 reason="too_many_children",
                 fix="raise sync.max_children_bytes if this is expected",
             )
+        token = page.next_token
+        if token is None:
+            # Most lists end with their first page.
+            return
         if len(self._met) > MOST_REMEMBERED:
             self._met.clear()
         before = len(self._met)
         self._met.update(item.version.id for item in page.items)
         self._met.update(one.key for one in page.rejected)
         self._idle = self._idle + 1 if len(self._met) == before else 0
-        token = page.next_token
-        if token is None:
-            return
         if token in self._tokens:
             raise RemotePermanent("the pages of the list form a cycle", reason=REPEATED)
         self._tokens.add(token)
@@ -208,8 +211,9 @@ async def read_all(lister: Pages[C], max_bytes: int | None = None, before: Spool
             # Use the clock of the first page: a child added after that response may be missing from this pass.
             server_at = page.server_at if server_at is None else server_at
             items.add(page.items)
-            met.update(str(item.version.id) for item in page.items)
             rejected.update((entry.key, entry) for entry in page.rejected)
+            if pages > 1 or page.next_token is not None:
+                met.update(str(item.version.id) for item in page.items)
         seen = (*sorted(met), *sorted(rejected))
         if pages == 1 or seen == agreed:
             return Children(items, list(rejected.values()), total, server_at)

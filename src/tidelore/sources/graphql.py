@@ -55,7 +55,7 @@ class PageSize(Struct, frozen=True):
         return PageSize(min(2 * self.outer, most.outer), self.inner)
 
 
-class PageInfo(Struct, frozen=True, rename="camel"):
+class PageInfo(Struct, frozen=True, gc=False, rename="camel"):
     has_next_page: bool
     end_cursor: str | None = None
 
@@ -67,7 +67,7 @@ class PageInfo(Struct, frozen=True, rename="camel"):
         return self.end_cursor if self.has_next_page else None
 
 
-class Connection(Struct, frozen=True, rename="camel"):
+class Connection(Struct, frozen=True, gc=False, rename="camel"):
     """One page of a list, with its objects as they came."""
 
     page_info: PageInfo

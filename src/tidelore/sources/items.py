@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Generic, Protocol, TypeVar, cast
 
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from tidelore.core.clock import parse_instant
+from tidelore.core.clock import instant_of, parse_instant
 from tidelore.core.content import digest
 from tidelore.core.model import CommentRecord, Item, Rejected, Version, comment_key
 from tidelore.engine.ports import ListRequest, Page, Pages
@@ -191,3 +192,16 @@ def instant(field: str, text: str) -> int:
 def optional_instant(field: str, text: str | None) -> int | None:
     """Return a timestamp that may be missing."""
     return None if text is None else instant(field, text)
+
+
+def decoded_instant(field: str, moment: datetime) -> int:
+    """Return a timestamp that the JSON decoder has parsed, or raise ValueError naming the field."""
+    try:
+        return instant_of(moment)
+    except ValueError as error:
+        raise ValueError(f"{field}: {error}") from None
+
+
+def optional_decoded_instant(field: str, moment: datetime | None) -> int | None:
+    """Return a timestamp that may be missing and that the JSON decoder has parsed."""
+    return None if moment is None else decoded_instant(field, moment)

@@ -103,9 +103,14 @@ def trending_page(_site: Site, app: App, request: Request) -> Page:
     hours = request.query_params.get("hours", "24")
     if not (hours.isascii() and hours.isdecimal() and 1 <= int(hours[:6]) <= 100_000):
         raise UserError(f"invalid value for hours: {hours!r}", fix="use a number from 1 to 100000", hours=hours)
-    chips = [Choice(label, with_query("/trending", [("hours", value)]), hours == value) for value, label in _WINDOWS]
-    data = trending_links(app, float(hours))
-    return Page(template="trending.html", title="Trending links", data=data, context={"chips": chips})
+    part = request.query_params.get("link", "").strip()
+    chips = [
+        Choice(label, with_query("/trending", [("link", part), ("hours", value)]), hours == value)
+        for value, label in _WINDOWS
+    ]
+    data = trending_links(app, float(hours), part=part)
+    context = {"chips": chips, "part_of": part, "hours": hours}
+    return Page(template="trending.html", title="Trending links", data=data, context=context)
 
 
 def live_status(site: Site, app: App, request: Request, stopping: Callable[[], bool]) -> StreamingResponse:

@@ -48,6 +48,8 @@ STATIC = Path(__file__).parent / "static"
 _TEMPLATES = Path(__file__).parent / "templates"
 _MARGIN = 4
 """How many times the length of a passage is read, so that its Markdown and spaces can be left out."""
+_SPEAKER = re.compile(r"@(\S+) \((\d{4}-\d\d-\d\d)\)")
+"""How a note begins in the document of its discussion."""
 DATED_SECONDS = 30 * 86_400
 """From this age on an instant is shown as its date: "4 months ago" does not tell two comments apart."""
 NOW_SECONDS = 2
@@ -217,6 +219,7 @@ def _environment() -> Environment:
         "with_code": with_code,
         "sentence": sentence,
         "passage": passage,
+        "speaker": speaker,
         "breakable": breakable,
         "hue": hue,
         "quoted": lambda text: quote(str(text), safe=""),
@@ -293,6 +296,12 @@ def linked(text: str) -> Markup:
         parts.append(Markup('<a href="{0}" rel="noopener noreferrer nofollow">{0}</a>').format(found[0]))
         end = found.end()
     return Markup().join([*parts, escape(shown[end:])])
+
+
+def speaker(text: str) -> tuple[str | None, str | None]:
+    """Return who speaks at the beginning of a passage, and on which date."""
+    found = _SPEAKER.match(text)
+    return (found[1], found[2]) if found else (None, None)
 
 
 def passage(text: str, characters: int) -> str:

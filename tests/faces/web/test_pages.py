@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from pathlib import Path
 
@@ -473,6 +474,36 @@ def test_a_search_marks_the_words_in_titles_and_leads_to_the_note_that_matches(t
     assert "3 more matches" in page.text
     assert f"{ISSUE}?note=11#note_11" in page.links
     assert "note_11" in read(client_of(app).get(f"{ISSUE}?note=11").text).ids
+
+
+def test_a_result_names_the_speaker_and_the_date_of_a_passage_once(tmp_path: Path) -> None:
+    app = ordinary(tmp_path / "lore.db")
+    with app.store() as database, database.transaction() as tx:
+        tx.execute("DELETE FROM documents WHERE source_type <> 'discussion'")
+
+    def found() -> list[tuple[str, str]]:
+        html = client_of(app).get("/search?q=crane").text
+        return re.findall(r'<p class="passage">(.*?)</p>(.*?)</li>', html, re.DOTALL)
+
+    assert found()
+    for shown, below in found():
+        assert shown.startswith("@mira (2023-11-14)")
+        assert ("mira" in read(below).text, "updated" in below) == (False, False)
+    with app.store() as database, database.transaction() as tx:
+        tx.execute("UPDATE documents SET author_username = 'otto', updated_at = updated_at + 86400000")
+    assert all(("otto" in read(below).text, "updated" in below) == (True, True) for _, below in found())
+
+
+def test_trending_links_are_narrowed_by_a_part_of_their_address(client: TestClient) -> None:
+    assert "A chart" in client.get("/trending?hours=24").text
+    found = client.get("/trending?hours=24", headers={"accept": "application/json"}).json()["data"]["items"]
+    (address,) = (link["url"] for link in found)
+    host = address.split("/")[2]
+    assert "A chart" in client.get(f"/trending?hours=24&link={host.upper()}").text
+    other = client.get("/trending?hours=24&link=elsewhere.test").text
+    assert "A chart" not in other
+    assert 'value="elsewhere.test"' in other
+    assert "/trending?hours=24" in read(other).links
 
 
 def test_a_note_in_a_later_part_is_on_the_page_that_a_search_leads_to(tmp_path: Path) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 import pytest
 from tests.unit.engine.lists import NOW, Script, item
 from tests.unit.engine.test_child_sync import SETTLE_MS, Nest, parent, there
 
-from tidelore.core.concurrency import WriterThread
+from tidelore.core.concurrency import Pending, WriterThread
 from tidelore.core.errors import IntegrityError, RateLimited
 from tidelore.engine.child_batch import MOST_TOGETHER
 from tidelore.engine.child_sync import ChildSync
@@ -18,6 +19,7 @@ from tidelore.engine.ports import ListRequest, Page
 from tidelore.engine.whole import CHUNK_BYTES, ChildReading
 
 CONCURRENCY = 3
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -89,6 +91,32 @@ def test_a_store_that_is_slow_lets_no_more_than_two_batches_wait(thread: WriterT
     assert len(nest.written) == 500
 
 
+def test_a_full_batch_is_handed_to_the_thread_before_the_one_before_it_is_stored() -> None:
+    nest = Held(2 * MOST_TOGETHER)
+    nest.go_on.clear()
+    handed = 0
+
+    class Counted(WriterThread):
+        def begin(self, work: Callable[[], T]) -> Pending[T]:
+            nonlocal handed
+            handed += 1
+            return super().begin(work)
+
+    thread = Counted()
+    work = work_of(nest, thread)
+
+    async def run() -> None:
+        task = asyncio.create_task(work.read(work.ready(NOW)))
+        await asyncio.sleep(0.2)
+        assert (handed, nest.commits) == (2, [])
+        nest.go_on.set()
+        await task
+
+    asyncio.run(run())
+    thread.close()
+    assert [len(commit) for commit in nest.commits] == [MOST_TOGETHER, MOST_TOGETHER]
+
+
 def test_large_children_are_committed_without_waiting_for_other_parents(thread: WriterThread) -> None:
     nest = Held(3)
     big = {n: Script(Page([item(n, 1, "x" * CHUNK_BYTES)], server_at=NOW)) for n in (1, 2, 3)}
@@ -133,3 +161,23 @@ def test_a_parent_that_cannot_be_stored_does_not_keep_the_parents_before_it_from
     with pytest.raises(IntegrityError):
         asyncio.run(work.read(work.ready(NOW)))
     assert nest.commits == [[1], [2], [3], [4]]
+
+
+def test_a_batch_that_waits_for_the_thread_is_stored_and_counted_although_the_one_before_it_fails(
+    thread: WriterThread,
+) -> None:
+    nest = Held(2 * MOST_TOGETHER)
+    nest.go_on.clear()
+    nest.broken = 1
+    work = work_of(nest, thread)
+
+    async def run() -> None:
+        task = asyncio.create_task(work.read(work.ready(NOW)))
+        await asyncio.sleep(0.2)
+        nest.go_on.set()
+        with pytest.raises(IntegrityError):
+            await task
+
+    asyncio.run(run())
+    assert [len(commit) for commit in nest.commits] == [MOST_TOGETHER]
+    assert work.tally.fetched == MOST_TOGETHER

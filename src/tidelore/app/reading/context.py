@@ -12,8 +12,18 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from tidelore.app.answers import ENVELOPE_TOKENS, Instant, answer_tokens, copy_fields, instant, means
+from tidelore.app.answers import (
+    ENVELOPE_TOKENS,
+    Instant,
+    answer_tokens,
+    copy_fields,
+    instant,
+    means,
+    require_fit,
+    whole_tokens,
+)
 from tidelore.app.reading.lockdown import Lockdown, find_lockdown
 from tidelore.app.reading.referring import find_thread, parse_any
 from tidelore.app.reading.threads import ITEM_KINDS, ListedThread, listed_thread
@@ -325,7 +335,21 @@ _SHARES = (("notes", 35), ("threads", 35), ("linked", 10), ("events", 6), ("file
 """The parts by rank, and the share of the budget in percent that each may use before the others had their turn."""
 
 
+_LEAST_QUOTED = 60
+"""How many characters of the description are kept in the smallest budget."""
+
+
 def _fit(material: Material, max_tokens: int) -> Context:
+    """Return what fits, at least the item with the beginning of its description; raise UserError if that does not."""
+    made = _fit_parts(material, max_tokens)
+    if whole_tokens(made) <= max_tokens:
+        return made
+    text, is_cut = excerpt(material.item.description or "", _LEAST_QUOTED)
+    item = replace(material.item, description=text or None, truncated=material.item.truncated or is_cut or None)
+    return require_fit(_fit_parts(material._replace(item=item), 0), max_tokens, item.reference)
+
+
+def _fit_parts(material: Material, max_tokens: int) -> Context:
     item = material.item
     room = max_tokens - ENVELOPE_TOKENS - answer_tokens(item) - 30
     taken = {name: 0 for name, _ in _SHARES}

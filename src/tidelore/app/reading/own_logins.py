@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import suppress
 
 from tidelore.app.wiring import App
@@ -13,8 +12,6 @@ from tidelore.core.config import all_hosts
 from tidelore.core.errors import TideloreError, UserError
 from tidelore.store.database.port import Database
 from tidelore.store.work.own_logins import save_login, stored_logins
-
-_LOG = logging.getLogger(__name__)
 
 
 def own_logins(app: App, database: Database) -> dict[str, str]:
@@ -37,8 +34,12 @@ def require_logins(app: App, database: Database, purpose: str) -> dict[str, str]
 
 async def learn_logins(app: App) -> None:
     """Ask each host for our login where it is not known; a host that cannot be asked is left to the next start."""
+    # Commands that only read a copy import this module too.
+    import logging
+
     from tidelore.sources.registry import open_host
 
+    log = logging.getLogger(__name__)
     with app.store() as database:
         known = own_logins(app, database)
     for host in all_hosts(app.config):
@@ -48,7 +49,7 @@ async def learn_logins(app: App) -> None:
             async with open_host(host, app.wiring(lambda _metric: None)) as source:
                 login = await source.login() if source.closed is None else None
         except TideloreError as error:
-            _LOG.info("%s: our login is not known: %s", host.name, error.message, extra={"event": "login_not_known"})
+            log.info("%s: our login is not known: %s", host.name, error.message, extra={"event": "login_not_known"})
             continue
         if login is not None:
             remember_login(app, host.name, login)

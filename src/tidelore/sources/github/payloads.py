@@ -139,6 +139,12 @@ class PullMark(Struct, frozen=True):
     """What makes an entry of the list of issues a pull request; its contents are not used."""
 
 
+class IssueType(Struct, frozen=True):
+    """The type of an issue, which its organisation defined."""
+
+    name: str
+
+
 class Issue(Struct, frozen=True):
     """An entry of the list of issues: an issue, or with `pull_request` the issue side of a pull request."""
 
@@ -157,6 +163,7 @@ class Issue(Struct, frozen=True):
     milestone: Milestone | None = None
     locked: bool | None = None
     comments: Number | None = None
+    type: IssueType | str | None = None
     state_reason: str | None = None
     author_association: str | None = None
     reactions: Reactions | None = None

@@ -18,15 +18,16 @@ from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from tidelore.core.errors import AccessRefused, CredentialsRejected, RateLimited, RemoteError, RemoteNotFound
 from tidelore.core.model import ChildRecord, DiscussionRecord, Item, NoteRecord
 from tidelore.engine.ports import ListRequest, Page, Pages
 from tidelore.sources.gitlab.graphql import GitLabGraphQl
-from tidelore.sources.gitlab.payloads import Number, User
+from tidelore.sources.gitlab.payloads import Moment, Number, User
 from tidelore.sources.gitlab.transform import discussion_item, make_discussion, username
 from tidelore.sources.graphql import Connection, GraphQlData, PageSize, PartialAnswer, decode, present
-from tidelore.sources.items import instant, optional_instant, refuse_nul
+from tidelore.sources.items import decoded_instant, optional_decoded_instant, refuse_nul
 
 _LOG = logging.getLogger(__name__)
 
@@ -81,13 +82,13 @@ class _Position(Struct, frozen=True, gc=False, rename="camel"):
 class _Note(Struct, frozen=True, gc=False, rename="camel"):
     id: str
     body: str
-    created_at: str
-    updated_at: str
+    created_at: Moment
+    updated_at: Moment
     system: bool
     resolvable: bool
     resolved: bool
     internal: bool | None = None
-    resolved_at: str | None = None
+    resolved_at: Moment | None = None
     author: User | None = None
     resolved_by: User | None = None
     url: str | None = None
@@ -100,7 +101,7 @@ class _Discussion(Struct, frozen=True, gc=False, rename="camel"):
     notes: Connection | None = None
 
 
-class _Parent(Struct, frozen=True):
+class _Parent(Struct, frozen=True, gc=False):
     iid: str
     discussions: Connection | None = None
 
@@ -166,7 +167,7 @@ class ConversationBatches:
             return None
         asked = self._asked.pop(key)
         # Shielded, because others wait for the same answer.
-        answers = await asyncio.shield(asked)
+        answers = asked.result() if asked.done() else await asyncio.shield(asked)
         if self._newest.get((resource, remote_id)) is asked:
             self._ask_ahead(resource, remote_id)
         return answers[iid]
@@ -302,11 +303,12 @@ def _read_discussion(payload: bytes, parsed: _Discussion, raws: Sequence[bytes])
     for raw in raws:
         note = read_note(raw, len(notes))
         if note is not None:
-            if b"\\u0000" in raw:
-                refuse_nul(note)
             notes.append(note)
     if not notes:
         return None
+    if b"\\u0000" in payload:
+        for note in notes:
+            refuse_nul(note)
     # The class of the discussion is only in `replyId`: `id` always says Discussion.
     individual = _split(parsed.reply_id)[0] == "IndividualNoteDiscussion"
     return discussion_item(payload, make_discussion(_split(parsed.id)[1], tuple(notes), individual=individual))
@@ -325,15 +327,14 @@ def read_note(payload: bytes, place: int) -> NoteRecord | None:
     # The pattern is slow on addresses without a match, which are nearly all.
     if not number.isdecimal() or (note.url and "/commit/" in note.url and _OF_A_COMMIT.search(note.url)):
         return None
-    at = (note.position if kind == "DiffNote" else None) or _NOWHERE
     try:
-        created_at = instant("createdAt", note.created_at)
+        created_at = decoded_instant("createdAt", note.created_at)
         is_edited = note.updated_at != note.created_at
-        updated_at = instant("updatedAt", note.updated_at) if is_edited else created_at
-        resolved_at = optional_instant("resolvedAt", note.resolved_at) if note.resolvable else None
+        updated_at = decoded_instant("updatedAt", note.updated_at) if is_edited else created_at
+        resolved_at = optional_decoded_instant("resolvedAt", note.resolved_at) if note.resolvable else None
     except ValueError as error:
         raise ValueError(f"note {number}: {error}") from None
-    return NoteRecord(
+    record = NoteRecord(
         remote_id=int(number),
         note_type=None if kind == "Note" else kind,
         is_system=note.system,
@@ -346,23 +347,26 @@ def read_note(payload: bytes, place: int) -> NoteRecord | None:
         resolved=note.resolvable and note.resolved,
         resolved_by=username(note.resolved_by) if note.resolvable else None,
         resolved_at=resolved_at,
+        payload=payload,
+        is_internal=bool(note.internal),
+    )
+    at = note.position
+    if at is None or kind != "DiffNote":
+        return record
+    return replace(
+        record,
         position_old_path=at.old_path,
         position_new_path=at.new_path,
         position_old_line=at.old_line,
         position_new_line=at.new_line,
         position_type=at.position_type,
-        position_line_range_start=None,
-        position_line_range_end=None,
         position_base_sha=at.diff_refs.base_sha,
         position_start_sha=at.diff_refs.start_sha,
         position_head_sha=at.diff_refs.head_sha,
-        payload=payload,
-        is_internal=bool(note.internal),
         position_range_unknown=at.position_type == "text",
     )
 
 
-_NOWHERE = _Position()
 _GLOBAL = "gid://gitlab/"
 
 

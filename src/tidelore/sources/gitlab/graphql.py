@@ -8,6 +8,7 @@ statuses the result is None; every other failure is a RemoteError with the serve
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -54,6 +55,10 @@ _REFUSED = frozenset({400, 403, 404, 405, 410, 422})
 _NEAR = 0.9
 """The share of the complexity limit from which on a query may not grow."""
 PROBE = "query { queryComplexity { score limit } }"
+
+
+_COMPLEXITY_FIRST = re.compile(rb'\{"queryComplexity":(\{[^{}]*\})')
+"""How an answer begins: queries ask for their complexity first, so the rest of a large one is not decoded for it."""
 
 
 class Complexity(Struct, frozen=True):
@@ -132,8 +137,12 @@ class GitLabGraphQl(PagedQueries):
 
     def count(self, data: Raw) -> bool:
         """Keep the complexity of a query; return whether it comes near the limit."""
+        begun = _COMPLEXITY_FIRST.match(data)
         try:
-            told = msgspec.json.decode(data, type=_Measured).query_complexity
+            if begun is not None:
+                told: Complexity | None = msgspec.json.decode(begun[1], type=Complexity)
+            else:
+                told = msgspec.json.decode(data, type=_Measured).query_complexity
         except msgspec.DecodeError:
             told = None
         if told is None:

@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from tidelore.core.content import digest
 from tidelore.core.model import (
@@ -36,7 +37,6 @@ from tidelore.sources.gitlab.payloads import (
     Diff,
     DiffLine,
     DiffLineRange,
-    DiffPosition,
     Discussion,
     EventMilestone,
     Issue,
@@ -52,7 +52,7 @@ from tidelore.sources.gitlab.payloads import (
     TimeStats,
     User,
 )
-from tidelore.sources.items import instant, optional_instant
+from tidelore.sources.items import decoded_instant, instant, optional_decoded_instant, optional_instant
 
 _NO_REFERENCES = References()
 _NO_TIME = TimeStats()
@@ -143,7 +143,6 @@ def _usernames(users: tuple[User, ...] | None) -> tuple[str, ...]:
 
 
 _LINE_CODE = re.compile(r"[0-9a-f]+_([0-9]{1,18})_([0-9]{1,18})")
-_NOWHERE = DiffPosition()
 _NO_RANGE = DiffLineRange()
 _UNVERSIONED = frozenset(
     {
@@ -203,16 +202,14 @@ def make_discussion(remote_id: str, notes: tuple[NoteRecord, ...], *, individual
 def transform_note(payload: bytes, place: int) -> NoteRecord:
     """Normalise one note; `place` is its position in the discussion."""
     note = _note.decode(payload)
-    at = note.position or _NOWHERE
-    span = at.line_range or _NO_RANGE
     try:
-        created_at = instant("created_at", note.created_at)
+        created_at = decoded_instant("created_at", note.created_at)
         is_edited = note.updated_at != note.created_at
-        updated_at = instant("updated_at", note.updated_at) if is_edited else created_at
-        resolved_at = optional_instant("resolved_at", note.resolved_at)
+        updated_at = decoded_instant("updated_at", note.updated_at) if is_edited else created_at
+        resolved_at = optional_decoded_instant("resolved_at", note.resolved_at)
     except ValueError as error:
         raise ValueError(f"note {note.id}: {error}") from None
-    return NoteRecord(
+    record = NoteRecord(
         remote_id=note.id,
         note_type=note.note_type,
         is_system=bool(note.system),
@@ -225,6 +222,16 @@ def transform_note(payload: bytes, place: int) -> NoteRecord:
         resolved=bool(note.resolved),
         resolved_by=username(note.resolved_by),
         resolved_at=resolved_at,
+        payload=payload,
+        # Servers before 15.3 send only `confidential`.
+        is_internal=bool(note.internal or note.confidential),
+    )
+    at = note.position
+    if at is None:
+        return record
+    span = at.line_range or _NO_RANGE
+    return replace(
+        record,
         position_old_path=at.old_path,
         position_new_path=at.new_path,
         position_old_line=at.old_line,
@@ -235,9 +242,6 @@ def transform_note(payload: bytes, place: int) -> NoteRecord:
         position_base_sha=at.base_sha,
         position_start_sha=at.start_sha,
         position_head_sha=at.head_sha,
-        payload=payload,
-        # Servers before 15.3 send only `confidential`.
-        is_internal=bool(note.internal or note.confidential),
     )
 
 

@@ -197,20 +197,28 @@ class Trend(Struct, frozen=True):
     last_shared_at: int
 
 
-def trending(database: Database, since_ms: int, limit: int = 50, min_shares: int = 1) -> list[Trend]:
-    """Return the links that most people shared since an instant, most shared first."""
-    rows = database.read(ranking(database), {"since": since_ms, "least": min_shares, "limit": limit})
+def trending(database: Database, since_ms: int, limit: int = 50, min_shares: int = 1, part: str = "") -> list[Trend]:
+    """Return the links that most people shared since an instant, most shared first; with `part` in their address."""
+    params: dict[str, int | str] = {"since": since_ms, "least": min_shares, "limit": limit}
+    if part:
+        escaped = part.replace("~", "~~").replace("%", "~%").replace("_", "~_")
+        params["part"] = f"%{escaped}%"
+    rows = database.read(ranking(database, narrowed=bool(part)), params)
     ids = [row[0] for row in rows]
     links = {row[0]: row[1:] for row in _links(database, ids)}
     sharers = _sharers(database, ids, since_ms)
     return [Trend(tuple(sharers[row[0]]), *links[row[0]], *row[1:]) for row in rows]
 
 
-def ranking(database: Database) -> str:
+def ranking(database: Database, *, narrowed: bool = False) -> str:
     """Return the query that ranks links. Without statistics SQLite would read all shares ever stored."""
+    # A lookup for each share of the window: a search of all addresses would read every link ever stored.
+    like = {"sqlite": "LIKE", "postgres": "ILIKE"}[database.dialect]
+    among = f" AND EXISTS (SELECT 1 FROM links k WHERE k.id = link_id AND k.url {like} :part ESCAPE '~')"
     return (
         "SELECT link_id, COUNT(DISTINCT sharer), COUNT(*), MIN(shared_at), MAX(shared_at) FROM post_links"
-        f" {database.by_index('idx_post_links_shared')} WHERE shared_at >= :since GROUP BY link_id"
+        f" {database.by_index('idx_post_links_shared')} WHERE shared_at >= :since"
+        f"{among if narrowed else ''} GROUP BY link_id"
         " HAVING COUNT(DISTINCT sharer) >= :least ORDER BY 2 DESC, 5 DESC, 1 LIMIT :limit"
     )
 

@@ -86,6 +86,14 @@ def other(key: str, action: str, subject: str | None) -> TimelineEventRecord:
     return TimelineEventRecord(key, "mira", action, subject, 1_772_442_000_000)
 
 
+@pytest.mark.parametrize(
+    ("given", "stored"), [({"id": 410, "node_id": "IT_x", "name": "Bug"}, "Bug"), ("Task", "Task"), (None, None)]
+)
+def test_the_type_that_an_organisation_gave_an_issue_is_stored(given: Any, stored: str | None) -> None:
+    assert issue(ISSUE | {"type": given}).issue_type == stored
+    assert issue(ISSUE).issue_type is None
+
+
 def test_an_issue_becomes_a_record_in_the_words_of_all_forges() -> None:
     record = issue(ISSUE)
     assert isinstance(record, IssueRecord)

@@ -1,4 +1,4 @@
-"""Statuses over GraphQL: how they are asked for, what an answer means, and what is no failure."""
+"""GraphQL of GitLab: how statuses are asked for, what an answer means and costs, and what is no failure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from msgspec import Raw
 from tests.unit.http.asking import TOKEN, ask
 from tests.unit.http.wire_server import Answer, ScriptedServer, Seen, answer
 
@@ -14,7 +15,7 @@ from tidelore.core.errors import CredentialsRejected, RemoteNotFound, RemotePerm
 from tidelore.core.model import StatusRecord
 from tidelore.http.client import HttpClient
 from tidelore.sources.gitlab.client import GitLabClient
-from tidelore.sources.gitlab.graphql import read_statuses
+from tidelore.sources.gitlab.graphql import Complexity, GitLabGraphQl, read_statuses
 
 PATH = "port/north/crane"
 DONE = {"name": "Done", "category": "done", "color": "#108548", "iconName": "status-success"}
@@ -152,3 +153,23 @@ def test_a_status_that_cannot_be_parsed_or_stored_is_an_error(shape: dict[str, A
     with pytest.raises(RemotePermanent) as caught:
         read(page(item(1, shape)))
     assert caught.value.reason == "bad_shape"
+
+
+@pytest.mark.parametrize(
+    ("data", "expected", "near"),
+    [
+        ('{"queryComplexity":{"score":44,"limit":250},"project":null}', Complexity(44, 250), False),
+        ('{"queryComplexity":{"score":240,"limit":250},"project":null}', Complexity(240, 250), True),
+        ('{"project":{"id":"}"},"queryComplexity":{"score":240,"limit":250}}', Complexity(240, 250), True),
+        ('{ "queryComplexity": {"score":240,"limit":250} }', Complexity(240, 250), True),
+        ('{"queryComplexity":null,"project":null}', None, False),
+        ('{"queryComplexity":{"score":"many","limit":250},"project":null}', None, False),
+        ('{"project":null}', None, False),
+    ],
+)
+def test_the_complexity_of_an_answer_is_found_wherever_it_is(
+    data: str, expected: Complexity | None, near: bool
+) -> None:
+    graphql = GitLabGraphQl(lambda: pytest.fail("nothing is asked"), "gitlab")
+    assert graphql.count(Raw(data.encode())) is near
+    assert graphql.complexity == expected

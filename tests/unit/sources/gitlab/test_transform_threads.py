@@ -267,8 +267,14 @@ def test_a_line_range_of_the_simulator_is_parsed() -> None:
 @pytest.mark.parametrize("value", ["", "soon", "2026-03-02", "2026-03-02T09:00:00", "0000-00-00T00:00:00Z"])
 @pytest.mark.parametrize("field", ["created_at", "updated_at", "resolved_at"])
 def test_the_error_for_a_bad_time_names_the_note_and_the_field(field: str, value: str) -> None:
-    with pytest.raises(ValueError, match=f"^note 12: {field}: "):
+    with pytest.raises(ValueError, match=rf"^notes\[1\]: .*`\$\.{field}`$"):
         discussion(note(11), note(12, **{field: value}))
+
+
+@pytest.mark.parametrize("field", ["created_at", "updated_at", "resolved_at"])
+def test_the_error_for_a_time_before_1970_names_the_note_and_the_field(field: str) -> None:
+    with pytest.raises(ValueError, match=f"^note 12: {field}: timestamp before 1970: "):
+        discussion(note(11), note(12, **{field: "1969-12-31T23:59:59Z"}))
 
 
 @pytest.mark.parametrize("field", ["created_at", "updated_at"])
