@@ -30,8 +30,9 @@ _OF_THE_TEST = {"HOME", "PYTEST_CURRENT_TEST"}
 
 @dataclass(frozen=True)
 class _Ingest:
-    """What an ingest left behind: the database, and the requests that the world has counted."""
+    """What an ingest of a world at `url` left behind: the database, and the requests that the world has counted."""
 
+    url: str
     database: bytes
     requests: Counter[str]
     log: list[tuple[str, str, int]]
@@ -52,7 +53,8 @@ def ingest_once(world: World, url: str, config: Path, db: Path, resource: str, i
     if key in _remembered:
         made = _remembered[key]
         db.write_bytes(made.database)
-        _set_address(db, url)
+        if made.url != url:
+            _set_address(db, url)
         with world.lock:
             world.requests.update(made.requests)
             world.log.extend(made.log)
@@ -60,7 +62,7 @@ def ingest_once(world: World, url: str, config: Path, db: Path, resource: str, i
     requests, logged, course = Counter(world.requests), len(world.log), _course(world)
     ingest()
     if _is_closed(db) and _course(world) == course:
-        _remembered[key] = _Ingest(db.read_bytes(), world.requests - requests, world.log[logged:])
+        _remembered[key] = _Ingest(url, db.read_bytes(), world.requests - requests, world.log[logged:])
 
 
 def _set_address(db: Path, url: str) -> None:
