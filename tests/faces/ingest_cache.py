@@ -9,9 +9,11 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -28,8 +30,9 @@ _OF_THE_TEST = {"HOME", "PYTEST_CURRENT_TEST"}
 
 @dataclass(frozen=True)
 class _Ingest:
-    """What an ingest left behind: the database, and the requests that the world has counted."""
+    """What an ingest of a world at `url` left behind: the database, and the requests that the world has counted."""
 
+    url: str
     database: bytes
     requests: Counter[str]
     log: list[tuple[str, str, int]]
@@ -50,6 +53,8 @@ def ingest_once(world: World, url: str, config: Path, db: Path, resource: str, i
     if key in _remembered:
         made = _remembered[key]
         db.write_bytes(made.database)
+        if made.url != url:
+            _set_address(db, url)
         with world.lock:
             world.requests.update(made.requests)
             world.log.extend(made.log)
@@ -57,7 +62,14 @@ def ingest_once(world: World, url: str, config: Path, db: Path, resource: str, i
     requests, logged, course = Counter(world.requests), len(world.log), _course(world)
     ingest()
     if _is_closed(db) and _course(world) == course:
-        _remembered[key] = _Ingest(db.read_bytes(), world.requests - requests, world.log[logged:])
+        _remembered[key] = _Ingest(url, db.read_bytes(), world.requests - requests, world.log[logged:])
+
+
+def _set_address(db: Path, url: str) -> None:
+    """Let the copy be one of this address: after a change of it the next sync looks the projects up again."""
+    with closing(sqlite3.connect(db)) as connection, connection:
+        connection.execute("UPDATE projects SET base_url = ? WHERE base_url IS NOT NULL", (url,))
+        connection.execute("DELETE FROM source_access")
 
 
 def _course(world: World) -> bytes | None:

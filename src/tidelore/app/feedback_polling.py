@@ -283,10 +283,12 @@ async def sync_places(hub: Hub, request: FeedbackPollRequest, on_progress: OnPro
     from tidelore.documents.generation import make_documents
     from tidelore.feedback.report import FeedbackPollReport
     from tidelore.sources.ports import RESOURCES
+    from tidelore.store.mirror.source_access import note_access
     from tidelore.sync.mirror import MirrorRequest, mirror
     from tidelore.sync.projects import ChosenProject, build_targets
 
     app, chosen = hub.app, []
+    note_access(hub.database, hub.accesses, app.clock.now_ms())
     for place in hub.places:
         known, followed = hub.known(place), place.name in place.host.mirrored.followed
         path, failure = place.name if known is None else known.path, hub.source(place).closed

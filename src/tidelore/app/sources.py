@@ -6,8 +6,9 @@ When a repository is replaced, the rows of the former one stay under its current
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
@@ -41,6 +42,7 @@ class Hub(Struct, frozen=True):
     places: Sequence[ConfiguredRepo]
     sources: dict[str, FeedbackSource]
     count: RequestCount
+    accesses: Mapping[str, str] = MappingProxyType({})
 
     def source(self, place: ConfiguredRepo) -> FeedbackSource:
         return self.sources[place.host.name]
@@ -66,7 +68,6 @@ async def open_hub(app: App, places: Sequence[ConfiguredRepo], *, create: bool =
     from contextlib import AsyncExitStack
 
     from tidelore.sources.registry import open_feedback_hosts
-    from tidelore.store.mirror.source_access import note_access
     from tidelore.sync.report import RequestCount
 
     hosts = list({place.host.name: place.host for place in places}.values())
@@ -75,8 +76,7 @@ async def open_hub(app: App, places: Sequence[ConfiguredRepo], *, create: bool =
         wiring = app.wiring(count)
         opened = await open_feedback_hosts(hosts, wiring, stack)
         database = stack.enter_context(app.store(create=create))
-        note_access(database, wiring.accesses, app.clock.now_ms())
-        yield Hub(app, database, places, {source.name: source for source in opened}, count)
+        yield Hub(app, database, places, {source.name: source for source in opened}, count, wiring.accesses)
 
 
 def find_followed(database: Database, place: ConfiguredRepo) -> ProjectRow:
