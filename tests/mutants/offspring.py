@@ -196,6 +196,17 @@ SILENT = (
         why="A budget of one that is spent threefold is no budget.",
     ),
     Mutant(
+        name="switched-off-issues-buried",
+        invariant="scrub buries only what is not found",
+        file="sources/gitlab/surfaces.py",
+        before="""            await self._require_shown()
+        return Page""",
+        after="""        return Page""",
+        test="tests/situations/gitlab/test_switched_off.py"
+        "::test_what_a_project_switches_off_is_kept_and_goes_on_when_it_is_switched_on[issues]",
+        why="GitLab answers as if none of its issues existed.",
+    ),
+    Mutant(
         name="failed-question-buries",
         invariant="scrub buries only what is not found",
         file="sync/children.py",

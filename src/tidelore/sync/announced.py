@@ -18,7 +18,7 @@ from tidelore.store.mirror.parents import bury
 from tidelore.store.work.session import Session
 from tidelore.sync.children import CONVERSATIONS, kinds_of
 from tidelore.sync.comment_parents import ParentFetcher
-from tidelore.sync.lists import IsOver
+from tidelore.sync.lists import IsOver, why_unavailable
 from tidelore.sync.projects import ListTarget
 from tidelore.sync.report import ScopeReport
 
@@ -56,7 +56,8 @@ async def _refresh(
     try:
         await for_each(known, fetch, shop.config.sync.dependent_concurrency)
     except RemoteError as error:
-        report.error = error
+        report.skipped = why_unavailable(target, error)
+        report.error = None if report.skipped is not None else error
         return
     report.tally.gone += len(gone)
     with session.writing() as tx:

@@ -19,7 +19,14 @@ from msgspec import Struct
 
 from tidelore.core.concurrency import gather
 from tidelore.core.config import Config
-from tidelore.core.errors import BudgetSpent, CredentialsRejected, QueryLimited, RateLimited, RemoteError
+from tidelore.core.errors import (
+    BudgetSpent,
+    CredentialsRejected,
+    FeatureDisabled,
+    QueryLimited,
+    RateLimited,
+    RemoteError,
+)
 from tidelore.core.model import ChildRecord, StatusRecord
 from tidelore.core.progress import OnProgress, Progress, page_count, silent
 from tidelore.engine.child_sync import ChildSync, ChildTally
@@ -332,6 +339,10 @@ class ProjectChildren:
             tally = self._child.tally
             tally.failed += max(1, self._child.due - tally.fetched - tally.waiting - tally.failed)
             _LOG.warning("%s: failed to fetch %s: %s", self._project.path, self._child.kind, error.message)
+        except FeatureDisabled as error:
+            # Not recorded as refused: they are read as soon as the project shows the parents again.
+            self._child.unavailable = error.message
+            return work.gone
         self._child.unavailable = work.unavailable
         return work.gone
 
@@ -341,11 +352,14 @@ class ProjectChildren:
         return not self.left
 
     async def _is_there(self, parent: Parent) -> bool | None:
-        """Return whether a parent still exists on the server; None if the request failed."""
+        """Return whether a parent still exists on the server; None if the request failed.
+
+        Raises FeatureDisabled if the project hides all parents of this kind.
+        """
         lister = self._target.source.listing(self._target.resource, self._project.remote_id)
         try:
             page = await lister.fetch_one(str(parent.iid))
-        except (CredentialsRejected, RateLimited):
+        except (CredentialsRejected, FeatureDisabled, RateLimited):
             raise
         except RemoteError:
             return None

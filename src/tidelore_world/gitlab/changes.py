@@ -18,6 +18,7 @@ from tidelore_world.gitlab.state import (
     Event,
     Issue,
     Item,
+    Kind,
     MergeRequest,
     Note,
     Project,
@@ -58,6 +59,11 @@ class Changes(Records):
     def forbid_project(self, project: ProjectRef, *, forbidden: bool = True) -> None:
         """Take the caller's right to read a project: it answers 403."""
         self.project(project).forbidden = forbidden
+
+    def switch_off(self, project: ProjectRef, kind: Kind, *, off: bool = True) -> None:
+        """Hide the issues or the merge requests of a project from everybody, in its settings."""
+        hidden = self.project(project).hidden
+        (hidden.add if off else hidden.discard)(kind)
 
     def set_member(self, project: ProjectRef, who: Who, access_level: int | None) -> None:
         """Give an account an access level in a project; None takes it away."""

@@ -63,21 +63,21 @@ def _project(forge: View, shown: Shown, given: Arguments) -> Node | None:
         return None
     if project.forbidden:
         return None
+    issues = Shelf[Issue]() if "issues" in project.hidden else project.issues
+    requests = Shelf[MergeRequest]() if "merge_requests" in project.hidden else project.merge_requests
     return {
         "__typename": "Project",
         "id": f"gid://gitlab/Project/{project.id}",
         "name": project.path.rpartition("/")[2],
         "fullPath": project.path,
         "webUrl": f"{WEB_ORIGIN}/{project.path}",
-        "workItems": lambda wanted: _connection(
-            "WorkItem", project.issues, wanted, lambda issue: _work_item(forge, issue)
-        ),
+        "workItems": lambda wanted: _connection("WorkItem", issues, wanted, lambda issue: _work_item(forge, issue)),
         "issues": lambda wanted: _connection(
-            "Issue", project.issues, wanted, lambda issue: _parent(forge, "Issue", issue, shown)
+            "Issue", issues, wanted, lambda issue: _parent(forge, "Issue", issue, shown)
         ),
         "mergeRequests": lambda wanted: _connection(
             "MergeRequest",
-            project.merge_requests,
+            requests,
             wanted,
             lambda request: _parent(forge, "MergeRequest", request, shown),
         ),

@@ -56,8 +56,10 @@ def project_payload(project: Project) -> Payload:
         "visibility": "private",
         "archived": project.archived,
         "empty_repo": False,
-        "issues_enabled": True,
-        "merge_requests_enabled": True,
+        "issues_enabled": "issues" not in project.hidden,
+        "issues_access_level": "disabled" if "issues" in project.hidden else "enabled",
+        "merge_requests_enabled": "merge_requests" not in project.hidden,
+        "merge_requests_access_level": "disabled" if "merge_requests" in project.hidden else "enabled",
         "open_issues_count": project.open_issues,
         "namespace": {
             "id": project.id + 1_000_000,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from urllib.parse import urlencode
 
-from tidelore_world.gitlab.answers import error, spend
+from tidelore_world.gitlab.answers import conditional, error, spend
 from tidelore_world.gitlab.endpoints import (
     child,
     group_projects,
@@ -96,20 +96,31 @@ def _match_item(forge: View, request: Request, rest: tuple[str, ...]) -> tuple[s
     if len(rest) < 3 or rest[0] != "projects" or rest[2] not in _KINDS:
         return "/api/v4 (unknown)", partial(error, 404, "404 Not Found", "error")
     kind = _KINDS[rest[2]]
+    inner: Callable[[Project], Response]
     match rest[3:]:
         case ():
-            inner = partial(list_items, forge, request, kind)
-            return f"/projects/:id/{kind}", _inside(forge, request, rest[1], inner)
+            name, inner = f"/projects/:id/{kind}", partial(list_items, forge, request, kind)
         case (iid,) if iid.isdecimal():
-            inner = partial(one_item, forge, request, kind, int(iid))
-            return f"/projects/:id/{kind}/:iid", _inside(forge, request, rest[1], inner)
-        case (iid, name) if iid.isdecimal() and (read := child(kind, name)):
-            inner = partial(read, forge, request, kind, int(iid))
-            return f"/projects/:id/{kind}/:iid/{name}", _inside(forge, request, rest[1], inner)
+            name, inner = f"/projects/:id/{kind}/:iid", partial(one_item, forge, request, kind, int(iid))
+        case (iid, what) if iid.isdecimal() and (read := child(kind, what)):
+            name, inner = f"/projects/:id/{kind}/:iid/{what}", partial(read, forge, request, kind, int(iid))
         case (iid, "discussions", discussion) if iid.isdecimal():
+            name = f"/projects/:id/{kind}/:iid/discussions/:id"
             inner = partial(one_discussion, forge, kind, int(iid), discussion)
-            return f"/projects/:id/{kind}/:iid/discussions/:id", _inside(forge, request, rest[1], inner)
-    return "/api/v4 (unknown)", partial(error, 404, "404 Not Found", "error")
+        case _:
+            return "/api/v4 (unknown)", partial(error, 404, "404 Not Found", "error")
+    return name, _inside(forge, request, rest[1], partial(_if_shown, request, kind, inner, is_list=not rest[3:]))
+
+
+def _if_shown(
+    request: Request, kind: Kind, inner: Callable[[Project], Response], project: Project, *, is_list: bool
+) -> Response:
+    """What is switched off: merge requests are forbidden; issues are not found, and their list is empty."""
+    if kind not in project.hidden:
+        return inner(project)
+    if kind == "merge_requests":
+        return error(403, "403 Forbidden")
+    return conditional(request, b"[]") if is_list else error(404, "404 Not found")
 
 
 def _guarded(forge: View, request: Request, handler: Handler, style: _Style) -> Response:

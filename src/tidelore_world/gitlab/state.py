@@ -226,6 +226,7 @@ class Project:
     members: dict[str, int] = field(default_factory=dict)
     archived: bool = False
     forbidden: bool = False
+    hidden: set[Kind] = field(default_factory=set)
     open_issues: int = 0
     last_activity_at_us: int = 0
     last_iid: dict[Kind, int] = field(default_factory=lambda: {"issues": 0, "merge_requests": 0})

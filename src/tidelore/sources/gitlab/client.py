@@ -17,7 +17,7 @@ from tidelore.core.model import ProjectRecord
 from tidelore.http.client import HttpClient
 from tidelore.http.failures import read_written
 from tidelore.http.response import Response
-from tidelore.sources.gitlab.payloads import Commit, Project, User
+from tidelore.sources.gitlab.payloads import Commit, Project, ProjectFeatures, User
 from tidelore.sources.gitlab.transform import transform_project
 
 P = TypeVar("P")
@@ -34,6 +34,7 @@ class GitLabClient:
 
     def __init__(self, http: HttpClient) -> None:
         self._http = http
+        self._features: dict[int, ProjectFeatures] = {}
         self.lacks_diffs = False
 
     async def project(self, path_or_id: str | int) -> ProjectRecord:
@@ -50,6 +51,16 @@ class GitLabClient:
                 project=str(path_or_id),
             ) from None
         return transform_project(payload)
+
+    async def features(self, project_id: int) -> ProjectFeatures:
+        """Return which lists a project has, as far as it can be read; asked for once in a run."""
+        if project_id not in self._features:
+            address = f"{API}/projects/{project_id}"
+            try:
+                self._features[project_id] = await self.one(address, as_type=ProjectFeatures, route="project")
+            except RemotePermanent:
+                return ProjectFeatures()
+        return self._features[project_id]
 
     async def user(self) -> tuple[User, Response]:
         """Request our user: the cheapest check that the token works."""

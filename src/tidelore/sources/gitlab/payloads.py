@@ -111,6 +111,33 @@ class Project(Struct, frozen=True, gc=False):
     archived: bool | None = None
 
 
+class Permissions(Struct, frozen=True, gc=False):
+    """Our own rights in a project; each is null without them."""
+
+    project_access: Raw | None = None
+    group_access: Raw | None = None
+
+
+class ProjectFeatures(Struct, frozen=True, gc=False):
+    """Which lists of a project there are, and for whom. Without a token only the older fields are sent, or none."""
+
+    issues_enabled: bool | None = None
+    issues_access_level: str | None = None
+    merge_requests_enabled: bool | None = None
+    merge_requests_access_level: str | None = None
+    permissions: Permissions | None = None
+
+    def hides(self, resource: str) -> bool:
+        """Return whether issues or merge requests are switched off, or shown to members only and we are none."""
+        of_issues = resource == "issues"
+        level = self.issues_access_level if of_issues else self.merge_requests_access_level
+        enabled = self.issues_enabled if of_issues else self.merge_requests_enabled
+        if level == "private":
+            rights = self.permissions
+            return rights is not None and rights.project_access is None and rights.group_access is None
+        return level == "disabled" or (level is None and enabled is False)
+
+
 class DiffLine(Struct, frozen=True, gc=False):
     line_code: str | None = None
     side: str | None = field(default=None, name="type")

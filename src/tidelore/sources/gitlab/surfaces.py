@@ -3,7 +3,8 @@
 Responsible for how a list is requested (order, filter, page size), which lists make up a kind of children, and how the
 next page is found. The token inside a window is the server's next link. A link to another origin is never requested:
 the list continues as if it were missing, so no token is leaked and no item is skipped. An item that cannot be parsed
-becomes a `Rejected`, and the other items are still read; the engine decides what follows from that.
+becomes a `Rejected`, and the other items are still read; the engine decides what follows from that. A list that is
+switched off raises `FeatureDisabled`, so that hidden items never look deleted.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from tidelore.core.clock import format_instant
-from tidelore.core.errors import RemoteNotFound, RemotePermanent, RemoteTransient
+from tidelore.core.errors import FeatureDisabled, RemoteNotFound, RemotePermanent, RemoteTransient
 from tidelore.core.model import (
     ChildRecord,
     DiscussionRecord,
@@ -68,6 +69,7 @@ class ProjectList(Generic[R]):
         keyset: bool = False,
     ) -> None:
         self._client = client
+        self._project_id = project_id
         self._address = f"{API}/projects/{project_id}/{resource}"
         self._resource = resource
         self._reader: ItemReader[Any, R] = reader
@@ -79,7 +81,7 @@ class ProjectList(Generic[R]):
 
     async def fetch(self, request: ListRequest) -> Page[R]:
         if request.token is not None:
-            raws, response = await self._client.list_page(request.token, None, etag=None, route=self._resource)
+            raws, response = await self._page(request.token, None, route=self._resource)
         else:
             raws, response = await self._first(request)
         if raws is None:
@@ -96,18 +98,21 @@ class ProjectList(Generic[R]):
     async def fetch_one(self, locator: str) -> Page[R]:
         """Request one object. It is gone if the list does not contain it and its own URL is not found.
 
-        One 'not found' is not enough, because a failing server may send it for existing objects. The object is read
+        One 'not found' is not enough, because a failing server may send it for existing objects. Issues that are
+        switched off are not found either, and their list is empty: they are hidden. The object is read
         through the list, because its own URL returns other fields, and the same version must always have the same
         bytes.
         """
         route = f"{self._resource}/one"
         params = {"scope": "all", "state": "all", "iids[]": locator}
-        raws, response = await self._client.list_page(self._address, params, etag=None, route=route)
+        raws, response = await self._page(self._address, params, route=route)
         found = self._reader.read(raws or [], self._at)
         items = [item for item in found.items if str(item.record.iid) == locator]
         rejected = [entry for entry in found.rejected if entry.locator in {locator, None}]
-        if not items and not rejected and await self._client.exists(f"{self._address}/{locator}", route=route):
-            raise RemoteTransient(f"{self._resource} {locator} exists but the list does not show it")
+        if not items and not rejected:
+            if await self._client.exists(f"{self._address}/{locator}", route=route):
+                raise RemoteTransient(f"{self._resource} {locator} exists but the list does not show it")
+            await self._require_shown()
         return Page(items=items, rejected=rejected, server_at=response.server_at)
 
     async def _first(self, request: ListRequest) -> tuple[list[Raw] | None, Response]:
@@ -136,7 +141,27 @@ class ProjectList(Generic[R]):
     ) -> tuple[list[Raw] | None, Response]:
         same = validator is not None and validator.url == self._client.address(self._address, params)
         etag = validator.etag if validator is not None and same else None
-        return await self._client.list_page(self._address, params, etag=etag, route=self._resource)
+        return await self._page(self._address, params, etag=etag, route=self._resource)
+
+    async def _page(
+        self, address: str, params: Mapping[str, str | int] | None, *, etag: str | None = None, route: str
+    ) -> tuple[list[Raw] | None, Response]:
+        try:
+            return await self._client.list_page(address, params, etag=etag, route=route)
+        except RemotePermanent as error:
+            if error.status == 403:
+                await self._require_shown()
+            raise
+
+    async def _require_shown(self) -> None:
+        """Raise FeatureDisabled if the project has this kind of items switched off, or shows them to members only."""
+        if (await self._client.features(self._project_id)).hides(self._resource):
+            what = self._resource.replace("_", " ")
+            raise FeatureDisabled(
+                f"the {what} of project {self._project_id} are switched off, or hidden from this token",
+                reason="feature_disabled",
+                fix="see the visibility in the settings of the project; stored items are kept",
+            )
 
     def _validator(self, response: Response, count: int) -> Validator | None:
         """Return the validator of a response; none for a full page, whose ETag does not cover the page after it."""

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.http.asking import ask
 from tests.unit.http.wire_server import Answer, ScriptedServer, Seen, answer
 
-from tidelore.core.errors import RemoteNotFound, RemotePermanent, RemoteTransient
+from tidelore.core.errors import FeatureDisabled, RemoteNotFound, RemotePermanent, RemoteTransient
 from tidelore.engine.cursor import Validator
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.http.client import HttpClient
@@ -203,6 +203,35 @@ def test_an_item_counts_as_deleted_when_missing_from_the_list_and_its_own_url() 
     page, server = with_list(lambda s: s.fetch_one("3"), answer(body=b"[]"), answer(404, b"{}"))
     assert (list(page.items), list(page.rejected)) == ([], [])
     assert server.seen[1].target == "/api/v4/projects/42/issues/3"
+
+
+_MEMBER = {"permissions": {"project_access": {"access_level": 10}, "group_access": None}}
+_STRANGER = {"permissions": {"project_access": None, "group_access": None}}
+
+
+@pytest.mark.parametrize(
+    ("features", "hidden"),
+    [
+        ({"issues_access_level": "disabled", "issues_enabled": False}, True),
+        ({"issues_enabled": False}, True),
+        ({"issues_access_level": "private", **_STRANGER}, True),
+        ({"issues_access_level": "private", **_MEMBER}, False),
+        ({"issues_access_level": "private"}, False),
+        ({"issues_access_level": "enabled", **_STRANGER}, False),
+        ({"merge_requests_access_level": "disabled"}, False),
+        ({}, False),
+    ],
+)
+def test_an_item_of_a_kind_that_its_project_hides_does_not_count_as_deleted(
+    features: dict[str, Any], hidden: bool
+) -> None:
+    script = answer(body=b"[]"), answer(404, b"{}"), answer(body=json.dumps(features).encode())
+    if not hidden:
+        page, _ = with_list(lambda s: s.fetch_one("3"), *script)
+        assert not page.items
+        return
+    with pytest.raises(FeatureDisabled):
+        with_list(lambda s: s.fetch_one("3"), *script)
 
 
 def test_not_found_for_the_whole_project_does_not_count_as_a_deleted_item() -> None:
