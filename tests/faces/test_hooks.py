@@ -10,6 +10,8 @@ from tests.faces.test_documented_shapes import compare
 from tests.situations.service.station import free_port, wait_until
 
 from tidelore_world.hooks import HookSender
+from tidelore_world.server import serve
+from tidelore_world.world import World
 
 REPO = "octo/tide"
 
@@ -111,3 +113,16 @@ def _listens(desk: Desk, sender: HookSender) -> bool:
         desk.world.gitlab.edit_issue(LEDGER, 1)
     sender.flush()
     return desk.query("SELECT COUNT(*) FROM hook_deliveries") != [(0,)]
+
+
+def test_install_creates_nothing_in_a_project_of_another_server_that_has_the_same_id(hooked: Desk) -> None:
+    other = World()
+    for path in ("somebody/elses", LEDGER):
+        other.gitlab.create_project(path)
+    with serve(other) as server:
+        text = hooked.config.read_text()
+        hooked.config.write_text(text.replace(f'base_url = "{hooked.url}"', f'base_url = "{server.url}"', 1))
+        found = hooked.robot("hooks", "install", "--url", "https://lore.example.com", "--source", "gitlab")
+    (failed,) = found.document["error"]["details"]["projects"]
+    assert failed == LEDGER
+    assert all(other.gitlab.hooks.of(project.id) == [] for project in other.gitlab.projects.values())

@@ -40,6 +40,15 @@ MUTANTS = (
         why="Items of two servers would be mixed in one project.",
     ),
     Mutant(
+        name="items-by-the-ids-of-another-server",
+        invariant=SETTINGS,
+        file="sync/surgical_preflight.py",
+        before="        await confirm_address(self.config, self.sources[source], row)\n",
+        after="",
+        test=f"{_ADDRESS}::test_another_server_at_the_address_of_a_host_is_asked_for_nothing_by_other_commands",
+        why="A surgical sync would store an item of another project.",
+    ),
+    Mutant(
         name="absent-statuses-count-as-read",
         invariant=SETTINGS,
         file="sync/children.py",

@@ -13,6 +13,8 @@ from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from tidelore.sources.ports import ProjectSource
+
 LONGEST_ID = 200
 """The longest delivery id that is accepted."""
 
@@ -64,7 +66,7 @@ class SentDelivery(Struct, frozen=True):
 
 
 @runtime_checkable
-class HookSource(Protocol):
+class HookSource(ProjectSource, Protocol):
     """A host on which webhooks can be installed."""
 
     async def hooks(self, remote_id: int) -> Sequence[InstalledHook]:

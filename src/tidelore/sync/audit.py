@@ -38,7 +38,7 @@ from tidelore.store.reading.inventory import Holding, holdings
 from tidelore.store.work.last_sync import last_success_at
 from tidelore.sync.children import CHILDREN, kinds_of
 from tidelore.sync.lists import SIDE_BY_SIDE, SWITCHED_OFF, ListRecord, list_of, table_of, why_unavailable
-from tidelore.sync.projects import ListTarget, horizon_of, reason_to_skip
+from tidelore.sync.projects import ListTarget, confirm_address, horizon_of, reason_to_skip
 
 VERDICTS = ("missing", "extra", "different", "unreadable")
 
@@ -230,6 +230,7 @@ class ListComparison:
         target = self._target
         source, listed = target.source, target.listed
         known = target.stored_project(self._database)
+        await confirm_address(self._config, source, known)
         if known is not None:
             return known
         record = listed or await source.resolve(target.configured)

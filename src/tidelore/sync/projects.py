@@ -87,8 +87,9 @@ async def resolve_project(
 ) -> ProjectRow:
     """Return a project's row; if it is missing or outdated, update it from its group's listing or the forge."""
     known = find_chosen(session.shop.database, source.name, configured, listed)
-    if known is not None and known.base_url not in (None, _address(session, source)):
-        return await confirm_address(session, source, known, configured)
+    confirmed = await confirm_address(session.shop.config, source, known)
+    if confirmed is not None:
+        return _save(session, source, configured, confirmed)
     fresh = known is not None and is_fresh(known, session.shop.clock.now_ms())
     if listed is not None:
         if known is not None and fresh and _says_the_same(known, configured, listed):
@@ -106,12 +107,15 @@ async def resolve_project(
         return await find_again(session, source, known)
 
 
-async def confirm_address(session: Session, source: ProjectSource, known: ProjectRow, configured: str) -> ProjectRow:
-    """Fetch a known project by its path from a host whose `base_url` was changed, and store it.
+async def confirm_address(config: Config, source: ProjectSource, known: ProjectRow | None) -> ProjectRecord | None:
+    """Look up a known project by its path if the `base_url` of its host was changed; return None if it was not.
 
     Raises RepositoryReplaced if another project has that path there: on another server the ids mean other projects.
     """
-    record, address = await source.resolve(known.path), _address(session, source)
+    address = _address(config, source)
+    if known is None or known.base_url in (None, address):
+        return None
+    record = await source.resolve(known.path)
     if record.remote_id != known.remote_id:
         raise RepositoryReplaced(
             f"{known.path} at {address} is another project (id {record.remote_id}) than at {known.base_url} (id"
@@ -122,7 +126,7 @@ async def confirm_address(session: Session, source: ProjectSource, known: Projec
             known_id=known.remote_id,
             found_id=record.remote_id,
         )
-    return _save(session, source, configured, record)
+    return record
 
 
 async def refresh_project(session: Session, source: ProjectSource, known: ProjectRow) -> ProjectRow:
@@ -259,16 +263,16 @@ def _says_the_same(known: ProjectRow, configured: str, listed: ProjectRecord) ->
 
 
 def _save(session: Session, source: ProjectSource, configured: str, record: ProjectRecord) -> ProjectRow:
-    database, now, address = session.shop.database, session.shop.clock.now_ms(), _address(session, source)
+    database, now, address = session.shop.database, session.shop.clock.now_ms(), _address(session.shop.config, source)
     with session.writing() as tx:
         project = store_repository(tx, database, source.name, configured, record, now, address)
     session.shop.seam(Seam.PROJECT_RESOLVED)
     return project
 
 
-def _address(session: Session, source: ProjectSource) -> str | None:
+def _address(config: Config, source: ProjectSource) -> str | None:
     """Return the configured address of a host."""
-    host = find_host(session.shop.config, source.name)
+    host = find_host(config, source.name)
     return None if host is None else host.base_url
 
 

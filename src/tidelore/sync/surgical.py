@@ -230,10 +230,7 @@ class _Operation(Struct):
 
     async def _preflight(self, choices: Sequence[ChosenItem]) -> list[PreflightItem]:
         shop, report = self.session.shop, self.report
-        settings = shop.config.sync
-        preflight = Preflight(
-            shop.database, self.sources, settings.surgical_entity_timeout_seconds, settings.dependent_concurrency
-        )
+        preflight = Preflight(shop.database, shop.config, self.sources)
         with self._stage("preflight"):
             await preflight.run(list(zip(choices, report.entity_outcomes, strict=True)))
             counters = self.session.counters

@@ -38,7 +38,7 @@ from tidelore.store.database.port import Database
 from tidelore.store.mirror.page_writer import holds
 from tidelore.store.mirror.projects import ProjectRow, find_configured
 from tidelore.store.work.runs import RunRecord
-from tidelore.sync.projects import ChosenProject, name_projects
+from tidelore.sync.projects import ChosenProject, confirm_address, name_projects
 from tidelore.sync.report import (
     ENTITY_KINDS,
     ENTITY_TYPES,
@@ -341,15 +341,14 @@ class Preflight(Struct):
     """Fetches items into `fetched`, and records failures in their outcomes."""
 
     database: Database
+    config: Config
     sources: Mapping[str, ProjectSource]
-    timeout_seconds: float
-    concurrency: int
     fetched: list[PreflightItem] = field(default_factory=list)
     outages: SourceOutages = field(default_factory=lambda: SourceOutages(most=None))
 
     async def run(self, pairs: Sequence[tuple[ChosenItem, EntityOutcome]]) -> None:
         """Fetch every item, even if others fail; `fetched` keeps the order of the request."""
-        gate = asyncio.Semaphore(self.concurrency)
+        gate = asyncio.Semaphore(self.config.sync.dependent_concurrency)
         projects = list(dict.fromkeys((choice.source, choice.configured) for choice, _ in pairs))
         found = await gather(self._ask(gate, source, partial(self._find, source, name)) for source, name in projects)
         homes = dict(zip(projects, found, strict=True))
@@ -377,17 +376,19 @@ class Preflight(Struct):
             known = self.outages.reason(source) or self.sources[source].closed
             if known is not None:
                 return ItemRefusal(code_of(known), known.message)
+            seconds = self.config.sync.surgical_entity_timeout_seconds
             try:
-                async with asyncio.timeout(self.timeout_seconds):
+                async with asyncio.timeout(seconds):
                     return await question()
             except TimeoutError:
-                return ItemRefusal(TIMEOUT, f"no response within {self.timeout_seconds:g} seconds")
+                return ItemRefusal(TIMEOUT, f"no response within {seconds:g} seconds")
             except RemoteError as error:
                 self.outages.failed(source, error)
                 return ItemRefusal(code_of(error), error.message)
 
     async def _find(self, source: str, configured: str) -> ItemProject | ItemRefusal:
         row = find_configured(self.database, source, configured)
+        await confirm_address(self.config, self.sources[source], row)
         if row is not None:
             return ItemProject(row.remote_id, row)
         record = await self.sources[source].resolve(configured)

@@ -64,3 +64,31 @@ def test_a_list_interrupted_within_one_instant_is_read_on_at_the_new_address(ben
         moved(bench, other.url)
         bench.mirror()
     assert bench.one("SELECT COUNT(*) FROM merge_requests") == 30
+
+
+def test_another_server_at_the_address_of_a_host_is_asked_for_nothing_by_other_commands(bench: Bench) -> None:
+    bench.set_up()
+    bench.world.gitlab.bulk(PROJECT, issues=1, merge_requests=1)
+    bench.world.advance(DAY)
+    bench.mirror("issues")
+    bench.mirror()
+    before = bench.query(
+        "SELECT id, title, updated_at FROM issues UNION ALL SELECT id, title, updated_at FROM merge_requests"
+    )
+    other = OddWorld()
+    other.gitlab.create_project("somebody/elses")
+    other.gitlab.create_project(PROJECT)
+    other.gitlab.bulk("somebody/elses", issues=1, merge_requests=1)
+    other.advance(DAY)
+    with serve(other) as server:
+        moved(bench, server.url)
+        one = bench.robot("sync", "--issue", "1", "--mr", "1", "-p", PROJECT).document["error"]
+        audited = bench.robot("audit", "gitlab")
+    assert "another project" in one["message"]
+    assert "another project" in str(audited.document), audited.document
+    assert (
+        bench.query(
+            "SELECT id, title, updated_at FROM issues UNION ALL SELECT id, title, updated_at FROM merge_requests"
+        )
+        == before
+    )

@@ -122,15 +122,19 @@ async def _install(app: App, url: str, source: str | None, *, dry_run: bool, ren
             opened = await _open(app, host, stack)
             address = f"{url}/hooks/{host.name}"
             found += [
-                await _install_one(opened, host, row, address, secret, dry_run=dry_run, renew=renew) for row in rows
+                await _install_one(app, opened, host, row, address, secret, dry_run=dry_run, renew=renew)
+                for row in rows
             ]
     return HookInstallations(found, len(found), dry_run)
 
 
 async def _install_one(
-    opened: HookSource, host: Host, row: ProjectRow, address: str, secret: str, *, dry_run: bool, renew: bool
+    app: App, opened: HookSource, host: Host, row: ProjectRow, address: str, secret: str, *, dry_run: bool, renew: bool
 ) -> HookInstallation:
+    from tidelore.sync.projects import confirm_address
+
     try:
+        await confirm_address(app.config, opened, row)
         known = next((hook for hook in await opened.hooks(row.remote_id) if hook.url == address), None)
         missing = [] if known is None else list(known.missing)
         action = _needed(known, renew=renew)
@@ -176,8 +180,11 @@ async def _check_one(
     path: str,
     hooked: HookedProject | None,
 ) -> HookCheck:
+    from tidelore.sync.projects import confirm_address
+
     last = None if hooked is None else instant(hooked.last_at)
     try:
+        await confirm_address(app.config, opened, row)
         ours = [one for one in await opened.hooks(row.remote_id) if _is_ours(one, url, path)]
         sent = await opened.hook_deliveries(row.remote_id, ours[0].id) if ours else []
     except TideloreError as error:
