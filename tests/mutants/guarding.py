@@ -318,10 +318,22 @@ LEDGER = (
         name="ended-run-rewritten",
         invariant="ledger transitions",
         file="store/work/runs.py",
-        before="""WHERE id = :run_id AND status = 'running'",\n""",
-        after="""WHERE id = :run_id",\n""",
+        before="""WHERE id = :run_id AND status = 'running'"\n""",
+        after="""WHERE id = :run_id"\n""",
         test="tests/contract/test_store_runs.py::test_a_run_ends_once_and_cannot_be_changed_afterwards",
         why="A ledger that can be rewritten proves nothing.",
+    ),
+    Mutant(
+        name="unended-run-forgotten",
+        invariant="ledger transitions",
+        file="store/work/session.py",
+        before="        end(shop.database)\n",
+        after="",
+        test=(
+            "tests/contract/test_session_unended.py::"
+            "test_a_run_that_could_not_be_ended_is_ended_by_the_next_command_of_its_process"
+        ),
+        why="A service whose disk was full for a moment would wait ten minutes for its own lease.",
     ),
     Mutant(
         name="phases-run-backwards",

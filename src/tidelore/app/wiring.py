@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tidelore.core.clock import Clock, SharedClock, SystemClock
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tidelore.service.control import ConfigReloader
     from tidelore.sources.ports import ProjectSource, Wiring
     from tidelore.store.database.kept import KeptConnections
+    from tidelore.store.work.leases import Unended
     from tidelore.store.work.session import Workshop
     from tidelore.sync.projects import ListTarget
 
@@ -86,6 +87,7 @@ class App(Struct, frozen=True):
 
     `patience_seconds`: the longest pause that a command waits for if a server asks for one; it fails if it is longer.
     `insists`: whether the end of a run is recorded however long the database is unreachable, as a service does.
+    `unended`: leases and runs that this process could not end, such as on a full disk; the next command ends them.
     `patience`: shared by all its connections, for a program that must be able to stop while they wait.
     `on_reading`: called with the end of the last successful sync whenever the local copy is read.
     `on_left_out`: called with the number of texts that a lockdown leaves out.
@@ -104,6 +106,7 @@ class App(Struct, frozen=True):
     transport: Transport | None = None
     patience_seconds: float = 300.0
     insists: bool = False
+    unended: Unended = field(default_factory=dict)
     patience: Patience | None = None
     on_reading: Callable[[int | None], None] = lambda _synced_at: None
     on_left_out: Callable[[int], None] = lambda _texts: None
@@ -158,7 +161,7 @@ class App(Struct, frozen=True):
         """Return what a command needs to write, and the name under which its run is recorded."""
         from tidelore.store.work.session import Workshop
 
-        return Workshop(database, self.config, self.clock, self.seam, command, self.insists)
+        return Workshop(database, self.config, self.clock, self.seam, command, self.insists, self.unended)
 
     def note_synced(self) -> None:
         """Report the end of the last successful sync, after a command that has changed it."""
@@ -212,7 +215,7 @@ class SettingsFile(Struct, frozen=True):
                     key="storage.path",
                 )
             check(new)
-            return new
+            return replace(new, unended=app.unended)
 
         return ConfigReloader(self.path, load)
 

@@ -81,7 +81,7 @@ class RunStore(Protocol):
 
 
 class Run:
-    """A ledger row of a run in progress."""
+    """A ledger row of a run in progress. `counters`, if set, are stored together with its end."""
 
     def __init__(self, store: RunStore, clock: Clock, run_id: int, phase: str, heartbeat_interval_ms: int) -> None:
         self._store = store
@@ -91,6 +91,7 @@ class Run:
         self._noted = clock.monotonic()
         self.id = run_id
         self.phase = phase
+        self.counters: Counters | None = None
 
     @classmethod
     def start(
@@ -166,7 +167,8 @@ class Run:
 
     def _finish(self, status: str, phase: str, **columns: object) -> None:
         now = self._clock.now_ms()
-        self._write(status=status, phase=phase, finished_at=now, heartbeat_at=now, **asdict(RunProgress()), **columns)
+        columns |= asdict(RunProgress()) | ({} if self.counters is None else asdict(self.counters))
+        self._write(status=status, phase=phase, finished_at=now, heartbeat_at=now, **columns)
 
     def _write(self, **columns: object) -> None:
         if not self._store.update(self.id, **columns):

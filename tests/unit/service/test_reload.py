@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tidelore.app.wiring import App, SettingsFile
 from tidelore.core.config import Config
 from tidelore.core.config_file import load_config
 from tidelore.service.control import STILL_SECONDS, ConfigReloader, fingerprint
@@ -97,3 +98,20 @@ def test_removing_and_restoring_the_config_file_are_two_changes(tmp_path: Path) 
     write(path, "", second=9)
     assert has_changed(watching)
     assert watching.load() == Config()
+
+
+def test_a_program_with_new_settings_still_ends_what_it_could_not_end_before(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    write(path, "[http]\nper_page = 50\n")
+
+    def app() -> App:
+        return App(load_config(str(path), {}), {}, str(tmp_path / "lore.db"))
+
+    first = app()
+    watching = SettingsFile(str(path), app).watch(first, "service", lambda _new: None)
+    first.unended["run", 7] = lambda _database: None
+    write(path, "[http]\nper_page = 60\n", second=1)
+    loaded = watching.load()
+    assert loaded is not None
+    assert loaded.config.http.per_page == 60
+    assert loaded.unended is first.unended

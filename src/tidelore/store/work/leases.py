@@ -5,13 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from tidelore.core.errors import StorageFailed
 from tidelore.core.process import ProcessIdentity
 from tidelore.engine.lease import Lease, LeaseRow, lost_error, parts_above
 from tidelore.store.database.port import Database, Row, Transaction
+
+Unended = dict[tuple[str, str | int], Callable[[Database], object]]
+"""How to end the leases and runs that this process could not end, such as on a full disk. Other processes do not end
+them while this one lives, so it does that itself once the database accepts writes again."""
 
 _ROWS = (
     "SELECT name, generation, holder_host, holder_pid, holder_started, command, acquired_at, heartbeat_at,"
@@ -34,10 +38,11 @@ _VALUES = (
 
 
 class LeaseTable:
-    """Implements `LeaseStore` of `engine.lease`."""
+    """Implements `LeaseStore` of `engine.lease`. A lease that cannot be released is added to `unended`."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, unended: Unended | None = None) -> None:
         self._database = database
+        self._unended = {} if unended is None else unended
 
     @property
     def session(self) -> str | None:
@@ -74,8 +79,14 @@ class LeaseTable:
             return True
 
     def swap(self, expected_generation: int | None, row: LeaseRow) -> bool:
-        with self._database.transaction() as tx:
-            return _add(tx, row) if expected_generation is None else _write(tx, row, expected_generation)
+        try:
+            with self._database.transaction() as tx:
+                return _add(tx, row) if expected_generation is None else _write(tx, row, expected_generation)
+        except StorageFailed:
+            if row.holder is None:
+                # Has no effect later if the lease is taken meanwhile, because that changes its generation.
+                self._unended["lease", row.name] = lambda database: LeaseTable(database).swap(expected_generation, row)
+            raise
 
     def end_session(self, session: str) -> None:
         try:

@@ -11,12 +11,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from tidelore.core.errors import NotFound
+from tidelore.core.errors import NotFound, StorageFailed
 from tidelore.core.process import ProcessIdentity
 from tidelore.engine.ledger import Counters, RunRow, Surgery
 from tidelore.store.database.port import Database
 from tidelore.store.database.statements import insert
 from tidelore.store.work.last_sync import WALKED
+from tidelore.store.work.leases import Unended
 
 _MUTABLE = frozenset(
     {"status", "phase", "error", "finished_at", "heartbeat_at", "cancelled_at", "warnings_count", "note"}
@@ -71,10 +72,11 @@ _RECORDS = f"SELECT {', '.join(RunRecord.__struct_fields__)} FROM sync_runs"
 
 
 class RunTable:
-    """Implements `RunStore` of `engine.ledger`."""
+    """Implements `RunStore` of `engine.ledger`. A run whose end cannot be stored is added to `unended`."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, unended: Unended | None = None) -> None:
         self._database = database
+        self._unended = {} if unended is None else unended
 
     def insert(
         self,
@@ -109,14 +111,14 @@ class RunTable:
         if unknown:
             raise ValueError(f"sync_runs has no mutable columns {sorted(unknown)}")
         changes = ", ".join(f"{name} = :{name}" for name in columns)
-        with self._database.transaction() as tx:
-            return (
-                tx.change(
-                    f"UPDATE sync_runs SET {changes} WHERE id = :run_id AND status = 'running'",
-                    {**columns, "run_id": run_id},
-                )
-                == 1
-            )
+        sql = f"UPDATE sync_runs SET {changes} WHERE id = :run_id AND status = 'running'"
+        try:
+            with self._database.transaction() as tx:
+                return tx.change(sql, {**columns, "run_id": run_id}) == 1
+        except StorageFailed:
+            if "finished_at" in columns:
+                self._unended["run", run_id] = lambda database: RunTable(database).update(run_id, **columns)
+            raise
 
     def running(self) -> list[RunRow]:
         rows = self._database.read(

@@ -34,7 +34,7 @@ from tidelore.engine.lease import Lease, acquire, held_error, why_takeable
 from tidelore.engine.ledger import Counters, Run, Surgery, close_crashed
 from tidelore.store.database.port import Database, Transaction
 from tidelore.store.work.events import Consumer
-from tidelore.store.work.leases import LeaseTable, writing
+from tidelore.store.work.leases import LeaseTable, Unended, writing
 from tidelore.store.work.runs import RunTable
 
 LEASE = "sync"
@@ -48,7 +48,11 @@ _FOREVER_MS = 2**62
 
 
 class Workshop(Struct, frozen=True):
-    """What every writing command needs. With `insists`, closing a run is retried until the database is reachable."""
+    """What every writing command needs.
+
+    With `insists`, closing a run is retried until the database is reachable. `unended` is shared by the commands of a
+    process: each ends first what those before it could not.
+    """
 
     database: Database
     config: Config
@@ -56,6 +60,7 @@ class Workshop(Struct, frozen=True):
     seam: Crashpoint
     command: str
     insists: bool = False
+    unended: Unended = field(default_factory=dict)
 
 
 class Session(Struct):
@@ -131,9 +136,12 @@ def lease_of(database: Database, projects: Collection[tuple[str, str]]) -> str:
 
 
 def acquire_lease(shop: Workshop, *, force: bool, name: str) -> Lease:
-    """Take the lease for this process, or raise LockHeld."""
+    """Take the lease for this process, or raise LockHeld. Ends first what this process could not end before."""
+    for key, end in list(shop.unended.items()):
+        end(shop.database)
+        shop.unended.pop(key, None)
     lease = acquire(
-        LeaseTable(shop.database),
+        LeaseTable(shop.database, shop.unended),
         name,
         ProcessIdentity.current(),
         shop.command,
@@ -197,7 +205,7 @@ async def open_run(
     # Only a new lease holder may mark a silent run as crashed.
     crashed = close_dead(shop) if held is None else _close_crashed(shop, stale_after_ms=_stale_after_ms(shop))
     run = Run.start(
-        RunTable(shop.database),
+        RunTable(shop.database, shop.unended),
         shop.clock,
         shop.command,
         ProcessIdentity.current(),
@@ -270,7 +278,7 @@ def _close(session: Session, *, cancelled: bool = False) -> None:
 
 def _finish(session: Session, *, cancelled: bool) -> None:
     run = session.run
-    run.set_counters(session.tallied())
+    run.counters = session.tallied()
     if cancelled:
         run.finish_cancelled()
     elif session.error is not None:
