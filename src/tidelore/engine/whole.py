@@ -37,9 +37,8 @@ class PageGuard:
 
     def look(self, page: Page[object]) -> None:
         """Check a page; raise RemotePermanent if the pass would not end or is too large."""
-        self._bytes += sum([len(item.payload) for item in page.items]) + sum(
-            [len(one.payload) for one in page.rejected]
-        )
+        self._bytes += sum([len(item.payload) for item in page.items])
+        self._bytes += sum([len(one.payload) for one in page.rejected])
         if self._max_bytes is not None and self._bytes > self._max_bytes:
             raise RemotePermanent(
                 f"the list holds more than {self._max_bytes:,} bytes",

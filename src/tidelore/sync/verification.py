@@ -1,7 +1,9 @@
 """Verify the copy: re-read lists and children to find changes that cursors do not show.
 
 A run spends a small share of its requests on this, half on lists and half on children, the least recently verified
-first. What was read since the run began is not read again. A kind that costs more requests than are left (events are
+first. A list that could not be verified waits until the others had their turn, and so do the children of its items:
+otherwise one that is hidden or refused would use up the share of every run. What was read since the run began is not
+read again. A kind that costs more requests than are left (events are
 three lists) is still verified, but only in some runs; the runs in between save requests for it. Kinds that the source
 reads for many parents at once are verified for that many with each request, together if one request reads several
 kinds. Children of items that the lists show as silently changed are read at once, outside the share.
@@ -12,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tidelore.core.errors import RemoteError
 from tidelore.core.progress import OnProgress, Progress, page_count, silent
@@ -19,7 +22,7 @@ from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.ports import Parent
 from tidelore.engine.scrub import Scrub
 from tidelore.http.limits import SourceOutages
-from tidelore.store.mirror.cursors import load_cursor
+from tidelore.store.mirror.cursors import load_cursor, note_unverified
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.session import Session
 from tidelore.sync.children import ProjectChildren, kinds_of, sync_children
@@ -34,10 +37,10 @@ UNPLANNED = 20
 
 
 class ScrubCandidate(Struct, frozen=True):
-    """A scope that may be verified in this run."""
+    """A scope that may be verified in this run. `tried_at`: when it was last verified, or its place after a failure."""
 
     target: ListTarget
-    verified_at: int
+    tried_at: int
     under_way: bool
 
 
@@ -65,7 +68,8 @@ def candidate(session: Session, target: ListTarget) -> ScrubCandidate | None:
     cursor = load_cursor(session.shop.database, target.scope(project))
     if not cursor.complete:
         return None
-    return ScrubCandidate(target, cursor.census.verified_at or 0, cursor.census.after > 0)
+    census = cursor.census
+    return ScrubCandidate(target, max(census.verified_at or 0, census.failed_at or 0), census.after > 0)
 
 
 async def scrub(
@@ -80,7 +84,8 @@ async def scrub(
     reports: list[ScopeReport] = []
     outages = SourceOutages(most=None)
     spent_before = requests()
-    for turn in sorted(candidates, key=lambda turn: (turn.verified_at, not turn.under_way)):
+    last = max((turn.tried_at for turn in candidates), default=0)
+    for turn in sorted(candidates, key=lambda turn: (turn.tried_at, not turn.under_way)):
         if requests() - spent_before >= budget or is_over():
             break
         target = turn.target
@@ -102,7 +107,19 @@ async def scrub(
             report.skipped = why_unavailable(target, error)
             report.error = None if report.skipped is not None else error
             outages.failed(target.source.name, error)
+            if outages.reason(target.source.name) is None:
+                _note_failure(session, target, last + 1)
     return reports
+
+
+def _note_failure(session: Session, target: ListTarget, failed_at: int) -> None:
+    """Let the verification of a list wait until the others had their turn."""
+    database = session.shop.database
+    project = target.stored_project(database)
+    assert project is not None, "only lists of known projects are verified"
+    scope = target.scope(project)
+    with session.writing() as tx:
+        note_unverified(tx, scope, replace(load_cursor(database, scope).census, failed_at=failed_at))
 
 
 def _open(
@@ -210,6 +227,8 @@ def plan(
     for place, target in enumerate(targets):
         project = target.stored_project(shop.database)
         if project is None or target.failure is not None or reason_to_skip(shop.config, project) is not None:
+            continue
+        if load_cursor(shop.database, target.scope(project)).census.failed_at is not None:
             continue
         report = ScopeReport(target.source.name, target.surface, target.configured, project.path, home=project)
         found.reports[place] = report

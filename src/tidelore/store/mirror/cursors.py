@@ -140,6 +140,11 @@ def save_cursor(tx: Transaction, scope: Scope, cursor: Cursor, now_ms: int) -> N
     )
 
 
+def note_unverified(tx: Transaction, scope: Scope, census: Census) -> None:
+    """Store that the verification of a scope failed; the position of its list stays."""
+    tx.execute(f"UPDATE cursors SET census = :census WHERE {_KEY}", {**scope_params(scope), "census": encode(census)})
+
+
 def set_aside(tx: Transaction, scope: Scope, reason: str, now_ms: int) -> None:
     """Keep the value of an invalid cursor, and why it is invalid."""
     rows = tx.execute(f"SELECT {', '.join(_KEPT)} FROM cursors WHERE {_KEY}", scope_params(scope))
