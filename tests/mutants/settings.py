@@ -53,7 +53,7 @@ MUTANTS = (
         invariant=SETTINGS,
         file="sync/children.py",
         before="            self._do_without(project)\n            return\n",
-        after="            self._do_without(project)\n            statuses = {}\n",
+        after="            self._do_without(project)\n            statuses = {issue.iid: None for issue in issues}\n",
         test=f"{_STATUS}::test_statuses_that_a_server_offers_later_are_read_for_all_issues",
         why="Issues that do not change would never get the status that the server offers later.",
     ),

@@ -132,7 +132,7 @@ class ProjectSource(Protocol):
         ...
 
     async def statuses(self, path: str, iids: Sequence[int], /) -> Mapping[int, StatusRecord | None] | None:
-        """Return the status of each issue, None for an issue without one; None alone if the forge has no statuses."""
+        """Return the status of each issue that is shown, None for one without; None alone without statuses at all."""
         ...
 
 

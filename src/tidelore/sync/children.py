@@ -498,11 +498,14 @@ class StatusStage:
         if statuses is None:
             self._do_without(project)
             return
+        # An issue that is not shown may only be hidden: it stays due, with the status that is stored.
+        shown = [issue for issue in issues if issue.iid in statuses]
         seam(Seam.BEFORE_COMMIT)
-        tally.changed += project.board.write(issues, statuses)
+        tally.changed += project.board.write(shown, statuses)
         seam(Seam.AFTER_COMMIT)
-        tally.fetched += len(issues)
-        tally.settled += len(issues)
+        tally.fetched += len(shown)
+        tally.settled += len(shown)
+        tally.waiting += len(issues) - len(shown)
         project.child.seen["statuses"] += sum(status is not None for status in statuses.values())
         note = page_count(tally.pages)
         self._on_progress(Progress(project.home.path, "issues status", tally.fetched, project.child.due, note))

@@ -59,6 +59,26 @@ def test_a_project_that_begins_with_a_list_switched_off_is_mirrored_when_it_is_s
     assert live(bench, "issues") == live(bench, "merge_requests") == [1, 2]
 
 
+def test_statuses_of_issues_that_are_switched_off_are_kept_and_read_afterwards(bench: Bench) -> None:
+    gitlab = bench.world.gitlab
+    bench.set_up()
+    gitlab.bulk(PROJECT, issues=2)
+    for iid in (1, 2):
+        gitlab.set_status(PROJECT, iid, "In progress")
+    bench.world.advance(DAY)
+    run(bench, "sync", "--no-docs")
+    gitlab.set_status(PROJECT, 1, "Done")
+    gitlab.add_note(gitlab.issue(PROJECT, 1), "it is done")
+    bench.world.advance(DAY)
+    run(bench, "sync", "--no-docs", "--no-status")
+    gitlab.switch_off(PROJECT, "issues")
+    run(bench, "sync", "--no-docs")
+    assert bench.column("SELECT status_name FROM issues ORDER BY iid") == ["In progress", "In progress"]
+    gitlab.switch_off(PROJECT, "issues", off=False)
+    run(bench, "sync", "--no-docs")
+    assert bench.column("SELECT status_name FROM issues ORDER BY iid") == ["Done", "In progress"]
+
+
 def test_a_list_that_is_refused_although_it_is_switched_on_is_a_failure(bench: Bench) -> None:
     bench.set_up()
     bench.world.gitlab.bulk(PROJECT, issues=1, merge_requests=1)

@@ -188,8 +188,11 @@ class _GraphQlResponse(Struct, frozen=True):
 
 
 async def read_statuses(client: GitLabClient, path: str, iids: Sequence[int]) -> dict[int, StatusRecord | None] | None:
-    """Return the status of each issue, None for an issue without one; None alone if the server has no statuses."""
-    found: dict[int, StatusRecord | None] = dict.fromkeys(iids)
+    """Return the status of each issue that is shown, None for one without a status.
+
+    Return None alone if the server has no statuses. Issues that are switched off or hidden from us are left out.
+    """
+    found: dict[int, StatusRecord | None] = {}
     for start in range(0, len(iids), AT_ONCE):
         wanted = [str(iid) for iid in iids[start : start + AT_ONCE]]
         seen: set[str | None] = {None}
@@ -203,7 +206,7 @@ async def read_statuses(client: GitLabClient, path: str, iids: Sequence[int]) ->
             if not page.page_info.has_next_page:
                 break
             if after in seen:
-                # Stopping here would remove the status of every issue on the remaining pages.
+                # Stopping here would leave out every issue on the remaining pages.
                 raise RemotePermanent("the pages of a query repeat", reason="graphql")
             seen.add(after)
     return found

@@ -350,8 +350,8 @@ class StatusWriter:
             record_refusal(tx, ISSUE, _KIND, self._project_id, (), error, self._now_ms(), of_all=True)
 
     def write(self, issues: Sequence[DueIssue], statuses: Mapping[int, StatusRecord | None]) -> int:
-        """Store the statuses of these issues, none for issues missing in `statuses`; return the number of changes."""
-        shown = [statuses.get(issue.iid) for issue in issues]
+        """Store the statuses of these issues; return the number of changes."""
+        shown = [statuses[issue.iid] for issue in issues]
         rows = [
             (*((s.name, s.category, s.color, s.icon_name) if s else (None,) * len(_COLUMNS)), issue.id)
             for issue, s in zip(issues, shown, strict=True)
