@@ -199,12 +199,21 @@ SILENT = (
         name="switched-off-issues-buried",
         invariant="scrub buries only what is not found",
         file="sources/gitlab/surfaces.py",
-        before="""            await self._require_shown()
-        return Page""",
-        after="""        return Page""",
+        before="            if not anything and await self._is_hidden() is not False:\n",
+        after="            if not anything and await self._is_hidden() is None:\n",
         test="tests/situations/gitlab/test_switched_off.py"
         "::test_what_a_project_switches_off_is_kept_and_goes_on_when_it_is_switched_on[issues]",
         why="GitLab answers as if none of its issues existed.",
+    ),
+    Mutant(
+        name="hidden-by-membership-alone",
+        invariant="scrub buries only what is not found",
+        file="sources/gitlab/surfaces.py",
+        before="            if not anything and await self._is_hidden() is not False:\n",
+        after="            if await self._is_hidden() is not False:\n",
+        test="tests/situations/gitlab/test_switched_off.py"
+        "::test_an_administrator_who_is_no_member_sees_deletions_of_what_is_shown_to_members_only",
+        why="An administrator is no member, and sees everything.",
     ),
     Mutant(
         name="failed-question-buries",

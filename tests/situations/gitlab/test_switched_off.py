@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from tests.situations.gitlab.bench import DAY, PROJECT, Bench
@@ -77,6 +77,52 @@ def test_statuses_of_issues_that_are_switched_off_are_kept_and_read_afterwards(b
     gitlab.switch_off(PROJECT, "issues", off=False)
     run(bench, "sync", "--no-docs")
     assert bench.column("SELECT status_name FROM issues ORDER BY iid") == ["Done", "In progress"]
+
+
+def as_shown_to(bench: Bench, **fields: object) -> None:
+    """Change how the project describes itself; None leaves a field out."""
+
+    def change(project: Any) -> Any:
+        return {name: value for name, value in {**project, **fields}.items() if value is not None}
+
+    bench.world.rewrite(r"/projects/[^/]+$", change)
+
+
+def test_what_is_switched_off_is_kept_for_a_member_of_the_project(bench: Bench) -> None:
+    bench.set_up()
+    bench.world.gitlab.bulk(PROJECT, issues=3)
+    access = {"access_level": 40, "notification_level": 3}
+    as_shown_to(bench, permissions={"project_access": access, "group_access": access})
+    bench.world.advance(DAY)
+    run(bench, "sync", "--no-docs")
+    bench.world.gitlab.switch_off(PROJECT, "issues")
+    run(bench, "sync", "--no-docs")
+    run(bench, "scrub", "--all")
+    assert live(bench, "issues") == [1, 2, 3]
+
+
+def test_what_is_switched_off_is_kept_where_the_project_does_not_say_so(bench: Bench) -> None:
+    """Without a token, a project does not show its settings."""
+    bench.set_up()
+    bench.world.gitlab.bulk(PROJECT, issues=3)
+    as_shown_to(bench, issues_enabled=None, issues_access_level=None)
+    bench.world.advance(DAY)
+    run(bench, "sync", "--no-docs")
+    bench.world.gitlab.switch_off(PROJECT, "issues")
+    run(bench, "sync", "--no-docs")
+    run(bench, "scrub", "--all")
+    assert live(bench, "issues") == [1, 2, 3]
+
+
+def test_an_administrator_who_is_no_member_sees_deletions_of_what_is_shown_to_members_only(bench: Bench) -> None:
+    bench.set_up()
+    bench.world.gitlab.bulk(PROJECT, issues=3)
+    as_shown_to(bench, issues_access_level="private", permissions={"project_access": None, "group_access": None})
+    bench.world.advance(DAY)
+    run(bench, "sync", "--no-docs")
+    bench.world.gitlab.delete_issue(PROJECT, 2)
+    run(bench, "scrub", "--all")
+    assert live(bench, "issues") == [1, 3]
 
 
 def test_a_list_that_is_refused_although_it_is_switched_on_is_a_failure(bench: Bench) -> None:

@@ -34,7 +34,6 @@ class GitLabClient:
 
     def __init__(self, http: HttpClient) -> None:
         self._http = http
-        self._features: dict[int, ProjectFeatures] = {}
         self.lacks_diffs = False
 
     async def project(self, path_or_id: str | int) -> ProjectRecord:
@@ -53,14 +52,11 @@ class GitLabClient:
         return transform_project(payload)
 
     async def features(self, project_id: int) -> ProjectFeatures:
-        """Return which lists a project has, as far as it can be read; asked for once in a run."""
-        if project_id not in self._features:
-            address = f"{API}/projects/{project_id}"
-            try:
-                self._features[project_id] = await self.one(address, as_type=ProjectFeatures, route="project")
-            except RemotePermanent:
-                return ProjectFeatures()
-        return self._features[project_id]
+        """Return which lists a project has, as far as it can be read. They may change at any time."""
+        try:
+            return await self.one(f"{API}/projects/{project_id}", as_type=ProjectFeatures, route="project")
+        except RemotePermanent:
+            return ProjectFeatures()
 
     async def user(self) -> tuple[User, Response]:
         """Request our user: the cheapest check that the token works."""

@@ -114,8 +114,8 @@ class Project(Struct, frozen=True, gc=False):
 class Permissions(Struct, frozen=True, gc=False):
     """Our own rights in a project; each is null without them."""
 
-    project_access: Raw | None = None
-    group_access: Raw | None = None
+    project_access: dict[str, Raw] | None = None
+    group_access: dict[str, Raw] | None = None
 
 
 class ProjectFeatures(Struct, frozen=True, gc=False):
@@ -127,15 +127,20 @@ class ProjectFeatures(Struct, frozen=True, gc=False):
     merge_requests_access_level: str | None = None
     permissions: Permissions | None = None
 
-    def hides(self, resource: str) -> bool:
-        """Return whether issues or merge requests are switched off, or shown to members only and we are none."""
+    def hides(self, resource: str) -> bool | None:
+        """Return whether issues or merge requests are switched off, or shown to members only and we are none.
+
+        Return None if that is not said.
+        """
         of_issues = resource == "issues"
         level = self.issues_access_level if of_issues else self.merge_requests_access_level
         enabled = self.issues_enabled if of_issues else self.merge_requests_enabled
         if level == "private":
             rights = self.permissions
-            return rights is not None and rights.project_access is None and rights.group_access is None
-        return level == "disabled" or (level is None and enabled is False)
+            return None if rights is None else rights.project_access is None and rights.group_access is None
+        if level is None:
+            return None if enabled is None else not enabled
+        return level == "disabled"
 
 
 class DiffLine(Struct, frozen=True, gc=False):

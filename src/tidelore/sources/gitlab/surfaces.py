@@ -53,6 +53,8 @@ _LOG = logging.getLogger(__name__)
 
 R = TypeVar("R", IssueRecord, MergeRequestRecord)
 
+_EVERYTHING = {"scope": "all", "state": "all"}
+
 
 class ProjectList(Generic[R]):
     """One list of one project, ordered by update time for the walk and by creation for the census."""
@@ -99,12 +101,13 @@ class ProjectList(Generic[R]):
         """Request one object. It is gone if the list does not contain it and its own URL is not found.
 
         One 'not found' is not enough, because a failing server may send it for existing objects. Issues that are
-        switched off are not found either, and their list is empty: they are hidden. The object is read
-        through the list, because its own URL returns other fields, and the same version must always have the same
-        bytes.
+        switched off are not found either, and their list is empty: they are hidden, unless the project says that they
+        are not. Its settings alone do not tell: they are not shown without a token, and administrators see what is
+        shown to members only. The object is read through the list, because its own URL returns other fields, and the
+        same version must always have the same bytes.
         """
         route = f"{self._resource}/one"
-        params = {"scope": "all", "state": "all", "iids[]": locator}
+        params = {**_EVERYTHING, "iids[]": locator}
         raws, response = await self._page(self._address, params, route=route)
         found = self._reader.read(raws or [], self._at)
         items = [item for item in found.items if str(item.record.iid) == locator]
@@ -112,13 +115,14 @@ class ProjectList(Generic[R]):
         if not items and not rejected:
             if await self._client.exists(f"{self._address}/{locator}", route=route):
                 raise RemoteTransient(f"{self._resource} {locator} exists but the list does not show it")
-            await self._require_shown()
+            anything, _ = await self._page(self._address, {**_EVERYTHING, "per_page": 1}, route=self._resource)
+            if not anything and await self._is_hidden() is not False:
+                raise self._feature_disabled()
         return Page(items=items, rejected=rejected, server_at=response.server_at)
 
     async def _first(self, request: ListRequest) -> tuple[list[Raw] | None, Response]:
         params: dict[str, str | int] = {
-            "scope": "all",
-            "state": "all",
+            **_EVERYTHING,
             "order_by": self._order,
             "sort": "asc",
             "per_page": self._per_page,
@@ -149,19 +153,21 @@ class ProjectList(Generic[R]):
         try:
             return await self._client.list_page(address, params, etag=etag, route=route)
         except RemotePermanent as error:
-            if error.status == 403:
-                await self._require_shown()
+            if error.status == 403 and await self._is_hidden():
+                raise self._feature_disabled() from None
             raise
 
-    async def _require_shown(self) -> None:
-        """Raise FeatureDisabled if the project has this kind of items switched off, or shows them to members only."""
-        if (await self._client.features(self._project_id)).hides(self._resource):
-            what = self._resource.replace("_", " ")
-            raise FeatureDisabled(
-                f"the {what} of project {self._project_id} are switched off, or hidden from this token",
-                reason="feature_disabled",
-                fix="see the visibility in the settings of the project; stored items are kept",
-            )
+    async def _is_hidden(self) -> bool | None:
+        """Return whether the project hides this kind of items from us; None if it does not say so."""
+        return (await self._client.features(self._project_id)).hides(self._resource)
+
+    def _feature_disabled(self) -> FeatureDisabled:
+        what = self._resource.replace("_", " ")
+        return FeatureDisabled(
+            f"the {what} of project {self._project_id} are switched off, or hidden from this token",
+            reason="feature_disabled",
+            fix="see the visibility in the settings of the project; stored items are kept",
+        )
 
     def _validator(self, response: Response, count: int) -> Validator | None:
         """Return the validator of a response; none for a full page, whose ETag does not cover the page after it."""

@@ -200,9 +200,10 @@ def test_a_single_item_is_read_through_the_list_endpoint() -> None:
 
 
 def test_an_item_counts_as_deleted_when_missing_from_the_list_and_its_own_url() -> None:
-    page, server = with_list(lambda s: s.fetch_one("3"), answer(body=b"[]"), answer(404, b"{}"))
+    page, server = with_list(lambda s: s.fetch_one("3"), answer(body=b"[]"), answer(404, b"{}"), answer(body=body(1)))
     assert (list(page.items), list(page.rejected)) == ([], [])
     assert server.seen[1].target == "/api/v4/projects/42/issues/3"
+    assert query(server.seen[2]) == {"scope": "all", "state": "all", "per_page": "1"}
 
 
 _MEMBER = {"permissions": {"project_access": {"access_level": 10}, "group_access": None}}
@@ -213,19 +214,21 @@ _STRANGER = {"permissions": {"project_access": None, "group_access": None}}
     ("features", "hidden"),
     [
         ({"issues_access_level": "disabled", "issues_enabled": False}, True),
+        ({"issues_access_level": "disabled", **_MEMBER}, True),
         ({"issues_enabled": False}, True),
         ({"issues_access_level": "private", **_STRANGER}, True),
         ({"issues_access_level": "private", **_MEMBER}, False),
-        ({"issues_access_level": "private"}, False),
+        ({"issues_access_level": "private"}, True),
         ({"issues_access_level": "enabled", **_STRANGER}, False),
-        ({"merge_requests_access_level": "disabled"}, False),
-        ({}, False),
+        ({"issues_enabled": True, "merge_requests_access_level": "disabled"}, False),
+        ({}, True),
     ],
 )
 def test_an_item_of_a_kind_that_its_project_hides_does_not_count_as_deleted(
     features: dict[str, Any], hidden: bool
 ) -> None:
-    script = answer(body=b"[]"), answer(404, b"{}"), answer(body=json.dumps(features).encode())
+    empty = answer(body=b"[]")
+    script = empty, answer(404, b"{}"), empty, answer(body=json.dumps(features).encode())
     if not hidden:
         page, _ = with_list(lambda s: s.fetch_one("3"), *script)
         assert not page.items
