@@ -29,6 +29,7 @@ def filled(desk: Desk) -> Desk:
     )
     desk.query(f"INSERT INTO own_logins (source, login, updated_at) VALUES ('gitlab', '{SECRET}', 1)")
     desk.query(f"UPDATE cursors SET url = 'https://host/?{SECRET}', etag = '{SECRET}'")
+    desk.query(f"UPDATE projects SET base_url = 'http://{SECRET}', tracking_rule = '{SECRET}'")
     return desk
 
 

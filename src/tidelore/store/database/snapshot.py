@@ -60,11 +60,13 @@ LEFT_OUT = frozenset(
 _REPLACED = {
     ("cursors", "etag"): "NULL",
     ("cursors", "url"): "NULL",
+    ("projects", "base_url"): "NULL",
+    ("projects", "tracking_rule"): "NULL",
     ("sync_runs", "holder_host"): "''",
     ("sync_runs", "holder_pid"): "0",
     ("sync_runs", "holder_started"): "''",
 }
-"""Columns that hold nothing a reader needs: validators of requests, and the machine that ran a command."""
+"""Columns that hold nothing a reader needs: validators of requests, settings, and the machine that ran a command."""
 _WITHOUT_PAYLOAD = {
     ("raw_payloads", "payload"): "x''",
     ("raw_payloads", "encoding"): "'identity'",
