@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.store.database.port import Database
-from tidelore.store.database.statements import Where
+from tidelore.store.database.statements import Where, escape_like
 from tidelore.store.mirror.kinds import MERGE_REQUEST, ParentKind
 
 SORTS = {"updated": "updated_at", "created": "created_at"}
@@ -324,7 +324,7 @@ _NAMES = {
 
 def names_beginning(database: Database, kind: str, begin: str, limit: int) -> list[str]:
     """Return labels, projects or users whose name begins with a text; projects also by a later part of their path."""
-    escaped = begin.replace("~", "~~").replace("%", "~%").replace("_", "~_")
+    escaped = escape_like(begin)
     patterns = [f"{escaped}%", *([f"%/{escaped}%"] if kind == "project" and begin else [])]
     found: set[str] = set()
     for sql in _NAMES[kind]:
