@@ -163,9 +163,7 @@ def whole_tokens(answer: Any) -> int:
     return estimate_tokens(_ENVELOPE + said)
 
 
-def fitting(
-    items: Sequence[Any], max_tokens: int | None, *, besides: int = 0, size: Callable[[Any], int] | None = None
-) -> int:
+def fitting(items: Sequence[Any], max_tokens: int | None, *, besides: int = 0) -> int:
     """Return how many of these items fit into a budget of which `besides` tokens are used for other fields.
 
     The first item counts as fitting, so that following `next` always leads on.
@@ -174,7 +172,7 @@ def fitting(
         return len(items)
     room = max_tokens - ENVELOPE_TOKENS - besides
     for place, item in enumerate(items):
-        room -= (size or answer_tokens)(item) + 1
+        room -= answer_tokens(item) + 1
         if room < 0:
             return max(place, 1)
     return len(items)

@@ -370,7 +370,6 @@ async def embed(
     app: App,
     *,
     full: bool = False,
-    only: Sequence[int] | None = None,
     on_progress: Callable[[Progress], None] = lambda _progress: None,
     limit: int | None = None,
 ) -> EmbedReport:
@@ -380,7 +379,7 @@ async def embed(
     made = EmbedReport()
     with app.store() as database:
         shop = app.workshop(database, "lore embed")
-        await store_vectors(app, shop, made, full=full, only=only, on_progress=on_progress, limit=limit)
+        await store_vectors(app, shop, made, full=full, on_progress=on_progress, limit=limit)
     return made
 
 
