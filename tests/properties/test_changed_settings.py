@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,20 @@ def trouble(world: World, rng: random.Random) -> None:
         world.faults.add("status", None, rng.randrange(1, 5), rng.randrange(10), status=502)
     else:
         world.faults.add("status", None, None, rng.randrange(20), status=404)
+
+
+def run_with_trouble(life: GitLabLife | GitHubLife, refused: Sequence[str], most: int) -> None:
+    """Run once: perhaps with up to `most` kinds refused, with faults, or killed on the way."""
+    rng, world = life.rng, life.world
+    if life.token == "guest":
+        for kind in rng.sample(refused, rng.randint(1, most)):
+            world.faults.add("status", re.compile(f"/{kind}$"), times=None, status=rng.choice((403, 404)))
+    elif rng.random() < 0.5:
+        trouble(world, rng)
+    resources = rng.choice((("issues", "merge_requests"), ("issues",), ("merge_requests",)))
+    life.run(Reaper(rng.randrange(60)) if rng.random() < 0.4 else None, resources=resources, scrub_budget=0)
+    world.faults.clear()
+    world.advance(rng.choice((1, 90, 90_000)))
 
 
 class GitLabLife(House):
@@ -122,15 +136,7 @@ class GitLabLife(House):
         if rng.random() < 0.2:
             world.gitlab.archive_project(PROJECT, archived=rng.random() < 0.5)
         world.gitlab.statuses = rng.random() < 0.7
-        if self.token == "guest":
-            for kind in rng.sample(REFUSED, rng.randrange(1, 4)):
-                world.faults.add("status", re.compile(f"/{kind}$"), times=None, status=rng.choice((403, 404)))
-        elif rng.random() < 0.5:
-            trouble(world, rng)
-        resources = rng.choice((("issues", "merge_requests"), ("issues",), ("merge_requests",)))
-        self.run(Reaper(rng.randrange(60)) if rng.random() < 0.4 else None, resources=resources, scrub_budget=0)
-        world.faults.clear()
-        world.advance(rng.choice((1, 90, 90_000)))
+        run_with_trouble(self, REFUSED, most=3)
 
 
 def check_gitlab(seed: int) -> None:
@@ -210,15 +216,7 @@ class GitHubLife(GitHubHouse):
         for switch in (forge.switch_issues, forge.switch_discussions):
             if rng.random() < 0.2:
                 switch(REPO, on=rng.random() < 0.5)
-        if self.token == "guest":
-            for kind in rng.sample(GITHUB_REFUSED, rng.randrange(1, 3)):
-                world.faults.add("status", re.compile(f"/{kind}$"), times=None, status=rng.choice((403, 404)))
-        elif rng.random() < 0.5:
-            trouble(world, rng)
-        resources = rng.choice((("issues", "merge_requests"), ("issues",), ("merge_requests",)))
-        self.run(Reaper(rng.randrange(60)) if rng.random() < 0.4 else None, resources=resources, scrub_budget=0)
-        world.faults.clear()
-        world.advance(rng.choice((1, 90, 90_000)))
+        run_with_trouble(self, GITHUB_REFUSED, most=2)
 
 
 def check_github(seed: int) -> None:
