@@ -156,7 +156,7 @@ _ENVELOPE = (
 )
 
 
-def whole_tokens(answer: Any) -> int:
+def _whole_tokens(answer: Any) -> int:
     """Return the estimated number of tokens of an answer in its short form, with its envelope."""
     form = robot_form(answer)
     said = msgspec.json.encode([form.value, form.untrusted]).decode()
@@ -181,9 +181,12 @@ def fitting(items: Sequence[Any], max_tokens: int | None, *, besides: int = 0) -
 Answer = TypeVar("Answer")
 
 
-def require_fit(answer: Answer, max_tokens: int, what: str) -> Answer:
-    """Return an answer that was cut as far as possible; raise UserError if it is still larger than its budget."""
-    needed = whole_tokens(answer)
+def require_fit(answer: Answer, max_tokens: int, what: str, shortest: Callable[[], Answer] | None = None) -> Answer:
+    """Return an answer, or its shortest form if it is too large; raise UserError if that exceeds the budget too."""
+    needed = _whole_tokens(answer)
+    if needed > max_tokens and shortest is not None:
+        answer = shortest()
+        needed = _whole_tokens(answer)
     if needed <= max_tokens:
         return answer
     raise UserError(
