@@ -57,7 +57,6 @@ class StatusStep(Struct, frozen=True):
     """One entry of a pull request's history."""
 
     id: int
-    tracked_pr_id: int
     from_status: str | None
     to_status: str
     reason: str
