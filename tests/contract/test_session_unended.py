@@ -1,4 +1,4 @@
-"""What a process could not end while the database refused writes is ended by its next command."""
+"""Runs and leases that could not be ended because the database refused writes are ended by the next command."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tidelore.store.work.session import Workshop, acquire_lease, open_session
 
 @pytest.fixture
 def impatient(address: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Database]:
-    """Open the database as a program does that hardly waits for locks."""
+    """Open the database with a short time to wait for locks."""
     monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_MS", 20)
     return lambda: open_database(address, patience=Patience(Limits(lock=0.02)))
 
@@ -55,7 +55,7 @@ def test_a_run_that_could_not_be_ended_is_ended_by_the_next_command_of_its_proce
     fail_to_end(other, impatient, clock, unended)
     assert [row.command for row in held_leases(other)] == ["first"]
     assert [row.status for row in list_runs(other, 9)] == ["running"]
-    # The next command has a connection of its own: that of the first is closed.
+    # The connection of the first command is closed; the next command opens another.
     with closing(impatient()) as database:
         work(Workshop(database, Config(), clock, no_seam, "second", unended=unended))
     assert held_leases(other) == []

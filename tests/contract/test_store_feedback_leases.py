@@ -123,21 +123,19 @@ def test_waiting_events_of_an_ended_pull_request_are_leased_only_on_request(
     assert (totals.events_waiting, totals.events_of_closed) == (1, 1)
 
 
-def test_events_can_be_leased_by_repository_in_any_case_and_by_pull_request(
-    database: Database, project: ProjectRow
-) -> None:
+def test_events_can_be_leased_by_project_and_by_pull_request(database: Database, project: ProjectRow) -> None:
     other = repository(database, 2, "port/quay")
     add_events(database, project, [comment(1, 12)])
     add_events(database, other, [comment(2, 12), comment(3, 13)])
     assert lease(database, pr=99) is None
-    assert lease(database, repo="port/nowhere") is None
-    found = lease(database, repo="Port/QUAY", pr=13)
+    assert lease(database, project_ids=[]) is None
+    found = lease(database, project_ids=[other.id], pr=13)
     assert found is not None
     assert (found.comment_id, found.repo_full_name) == (3, "port/quay")
     within = lease(database, project_ids=[other.id])
     assert within is not None
     assert within.comment_id == 2
-    assert [event.comment_id for event in peek(database, repo=REPO)] == [1]
+    assert [event.comment_id for event in peek(database, project_ids=[project.id])] == [1]
 
 
 def test_an_event_with_an_expired_lease_is_leased_again_and_counts_an_attempt(

@@ -66,7 +66,7 @@ def ingest_once(world: World, url: str, config: Path, db: Path, resource: str, i
 
 
 def _set_address(db: Path, url: str) -> None:
-    """Let the copy be one of this address: after a change of it the next sync looks the projects up again."""
+    """Store this address as that of the copied projects, so that the next sync does not look them up again."""
     with closing(sqlite3.connect(db)) as connection, connection:
         connection.execute("UPDATE projects SET base_url = ? WHERE base_url IS NOT NULL", (url,))
         connection.execute("DELETE FROM source_access")

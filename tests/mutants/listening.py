@@ -318,7 +318,7 @@ FEEDS = (
         after="""            pass
 """,
         test=f"{SWITCHING}::test_what_was_not_followed_is_read_when_the_whole_repository_is_mirrored[repo-by-name]",
-        why="What was said on pull requests that nobody followed lies before these positions.",
+        why="Comments on pull requests that were not followed lie before these positions.",
     ),
     Mutant(
         name="only-feeds-start-over-for-the-whole-repository",

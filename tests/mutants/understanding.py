@@ -15,11 +15,9 @@ MALFORMED = (
         name="unparsable-time-becomes-0",
         invariant="7",
         file="sources/items.py",
-        before="""        return parse_instant(text)
-    except ValueError as error:
+        before="""    except ValueError as error:
         raise ValueError(f"{field}: {error}") from None\n""",
-        after="""        return parse_instant(text)
-    except ValueError:
+        after="""    except ValueError:
         return 0\n""",
         test=f"{_CLIENT}::test_an_item_that_cannot_be_parsed_is_rejected_and_the_others_are_kept",
         why="The item would stand in 1970, below every watermark, and look complete.",

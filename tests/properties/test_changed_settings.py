@@ -1,8 +1,9 @@
-"""Random histories in which the settings change between runs: at the end the copy has what the last ones ask for.
+"""Random histories in which the settings change between runs: at the end the copy is as the last settings demand.
 
 What was read, refused or left out under earlier settings must not hide anything under later ones. Lists, kinds of
 children, horizons, page sizes, addresses, tokens with fewer rights, and projects come and go while runs are killed.
-No verification takes part before the comparison, except for what no setting decides: it would hide a mark that stays.
+Nothing is verified before the comparison, because that would repair what an earlier run left behind; the exception is
+what does not depend on settings.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from tidelore_world.world import World
 
 OTHER = "group/other"
 UNSEEN = {"push", "resolve", "delete_note", "delete_issue", "delete_merge_request", "delete", "unresolve"}
-"""What no list and no parent shows: it is found by verification."""
+"""Changes that neither lists nor parents show; only verification finds them."""
 GITLAB_KINDS = (
     *(kind for kind in EVERYDAY if kind not in UNSEEN),
     "relabel",
@@ -52,11 +53,25 @@ REFUSED = ("resource_[a-z]+_events", "closes_issues", "diffs", "reviewers", "dis
 
 
 def trouble(world: World, rng: random.Random) -> None:
-    """Let some requests fail, or take the right to see anything away in the middle of a run."""
+    """Make some requests fail, or all of them with 404 from the middle of a run on."""
     if rng.random() < 0.5:
         world.faults.add("status", None, rng.randrange(1, 5), rng.randrange(10), status=502)
     else:
         world.faults.add("status", None, None, rng.randrange(20), status=404)
+
+
+def run_with_trouble(life: GitLabLife | GitHubLife, refused: Sequence[str], most: int) -> None:
+    """Run once: perhaps with up to `most` kinds refused, with faults, or killed on the way."""
+    rng, world = life.rng, life.world
+    if life.token == "guest":
+        for kind in rng.sample(refused, rng.randint(1, most)):
+            world.faults.add("status", re.compile(f"/{kind}$"), times=None, status=rng.choice((403, 404)))
+    elif rng.random() < 0.5:
+        trouble(world, rng)
+    resources = rng.choice((("issues", "merge_requests"), ("issues",), ("merge_requests",)))
+    life.run(Reaper(rng.randrange(60)) if rng.random() < 0.4 else None, resources=resources, scrub_budget=0)
+    world.faults.clear()
+    world.advance(rng.choice((1, 90, 90_000)))
 
 
 class GitLabLife(House):
@@ -77,7 +92,7 @@ class GitLabLife(House):
         return MortalApp(self.config, environ, str(self.path), self.clock, reaper, self.transport)
 
     def statuses(self) -> dict[int, dict[str, str] | None]:
-        """The stored statuses of issues, as the world tells the truth."""
+        """Return the stored statuses of issues in the form of `truth_statuses`."""
         with self.database() as database:
             rows = database.read(
                 "SELECT i.iid, i.status_name, i.status_category, i.status_color, i.status_icon_name FROM issues i"
@@ -115,22 +130,14 @@ class GitLabLife(House):
         )
 
     def live(self) -> None:
-        """Let things happen, then run with other settings, perhaps with few rights, faults, or a death on the way."""
+        """Change the world and the settings, then run once."""
         rng, world = self.rng, self.world
         world.gitlab.change(rng.randrange(1, 10), rng, GITLAB_KINDS, world.advance)
         self.configure()
         if rng.random() < 0.2:
             world.gitlab.archive_project(PROJECT, archived=rng.random() < 0.5)
         world.gitlab.statuses = rng.random() < 0.7
-        if self.token == "guest":
-            for kind in rng.sample(REFUSED, rng.randrange(1, 4)):
-                world.faults.add("status", re.compile(f"/{kind}$"), times=None, status=rng.choice((403, 404)))
-        elif rng.random() < 0.5:
-            trouble(world, rng)
-        resources = rng.choice((("issues", "merge_requests"), ("issues",), ("merge_requests",)))
-        self.run(Reaper(rng.randrange(60)) if rng.random() < 0.4 else None, resources=resources, scrub_budget=0)
-        world.faults.clear()
-        world.advance(rng.choice((1, 90, 90_000)))
+        run_with_trouble(self, REFUSED, most=3)
 
 
 def check_gitlab(seed: int) -> None:
@@ -210,15 +217,7 @@ class GitHubLife(GitHubHouse):
         for switch in (forge.switch_issues, forge.switch_discussions):
             if rng.random() < 0.2:
                 switch(REPO, on=rng.random() < 0.5)
-        if self.token == "guest":
-            for kind in rng.sample(GITHUB_REFUSED, rng.randrange(1, 3)):
-                world.faults.add("status", re.compile(f"/{kind}$"), times=None, status=rng.choice((403, 404)))
-        elif rng.random() < 0.5:
-            trouble(world, rng)
-        resources = rng.choice((("issues", "merge_requests"), ("issues",), ("merge_requests",)))
-        self.run(Reaper(rng.randrange(60)) if rng.random() < 0.4 else None, resources=resources, scrub_budget=0)
-        world.faults.clear()
-        world.advance(rng.choice((1, 90, 90_000)))
+        run_with_trouble(self, GITHUB_REFUSED, most=2)
 
 
 def check_github(seed: int) -> None:
@@ -313,7 +312,7 @@ SPEAKERS = ("octo", "somebody", "stranger")
 
 
 def check_feedback(seed: int) -> None:
-    """Let rules and allowed users change between polls; at the end everybody counts, on everybody's pull requests."""
+    """Change rules and allowed users between polls; in the last poll all users and all pull requests count."""
     rng = random.Random(seed)
     with scratch() as folder:
         world = World(seed=5)

@@ -24,6 +24,7 @@ from tidelore.app.reports import (
 from tidelore.app.wiring import App, run_until_signalled
 from tidelore.core.config import Config
 from tidelore.core.errors import Cancelled, NotFound, PartialSuccess, TideloreError
+from tidelore.core.progress import OnProgress, silent
 from tidelore.core.references import FileNames, MemberList, clean_name, parse_target
 from tidelore.core.text import one_line
 from tidelore.store.database.port import Database, Transaction
@@ -32,7 +33,6 @@ from tidelore.store.mirror.accounts import AccountRow, Mode
 from tidelore.store.mirror.cursors import load_cursor, load_gaps
 
 if TYPE_CHECKING:
-    from tidelore.core.progress import Progress
     from tidelore.sources.bluesky.source import BlueskySource
     from tidelore.store.work.session import Workshop
     from tidelore.sync.account_poll import PollRequest
@@ -393,9 +393,7 @@ async def open_network(app: App, command: str, *, create: bool = True) -> AsyncI
             yield OpenNetwork(shop, source, count)
 
 
-async def poll_accounts(
-    app: App, request: PollRequest, on_progress: Callable[[Progress], None] = lambda _progress: None
-) -> PollReport:
+async def poll_accounts(app: App, request: PollRequest, on_progress: OnProgress = silent) -> PollReport:
     """Run one poll cycle."""
     from tidelore.documents.generation import make_documents_if_free
     from tidelore.sync.account_poll import poll
@@ -412,7 +410,7 @@ async def poll_accounts(
 
 
 def poll_followed(
-    app: App, request: AccountsPoll, on_progress: Callable[[Progress], None]
+    app: App, request: AccountsPoll, on_progress: OnProgress
 ) -> tuple[PolledAccounts, TideloreError | None]:
     """Poll accounts; also return the error of a poll that could not read everything."""
     from tidelore.sync.report import poll_verdict
@@ -452,7 +450,7 @@ def _poll_request(request: AccountsPoll) -> PollRequest:
 def stream_posts(
     app: App,
     seconds: float | None,
-    on_progress: Callable[[Progress], None],
+    on_progress: OnProgress,
     *,
     force: bool = False,
     documents: bool = True,
@@ -522,9 +520,7 @@ async def refresh_accounts(app: App, names: Sequence[str]) -> tuple[list[Account
         return rows, await refresh(opened.shop, opened.source, rows)
 
 
-async def audit_accounts(
-    app: App, name: str | None, on_progress: Callable[[Progress], None] = lambda _progress: None
-) -> AuditReport:
+async def audit_accounts(app: App, name: str | None, on_progress: OnProgress = silent) -> AuditReport:
     """Compare one account, or all, with the network; writes nothing."""
     from tidelore.store.mirror.accounts import find_account, list_accounts
     from tidelore.sync.account_verification import audit_accounts as compare
@@ -543,7 +539,7 @@ async def stream_accounts(
     app: App,
     request: StreamRequest,
     report: StreamReport,
-    on_progress: Callable[[Progress], None] = lambda _progress: None,
+    on_progress: OnProgress = silent,
 ) -> None:
     """Consume the event stream; the report is updated while it runs."""
     from tidelore.documents.generation import make_documents_if_free

@@ -156,16 +156,14 @@ _ENVELOPE = (
 )
 
 
-def whole_tokens(answer: Any) -> int:
+def _whole_tokens(answer: Any) -> int:
     """Return the estimated number of tokens of an answer in its short form, with its envelope."""
     form = robot_form(answer)
     said = msgspec.json.encode([form.value, form.untrusted]).decode()
     return estimate_tokens(_ENVELOPE + said)
 
 
-def fitting(
-    items: Sequence[Any], max_tokens: int | None, *, besides: int = 0, size: Callable[[Any], int] | None = None
-) -> int:
+def fitting(items: Sequence[Any], max_tokens: int | None, *, besides: int = 0) -> int:
     """Return how many of these items fit into a budget of which `besides` tokens are used for other fields.
 
     The first item counts as fitting, so that following `next` always leads on.
@@ -174,7 +172,7 @@ def fitting(
         return len(items)
     room = max_tokens - ENVELOPE_TOKENS - besides
     for place, item in enumerate(items):
-        room -= (size or answer_tokens)(item) + 1
+        room -= answer_tokens(item) + 1
         if room < 0:
             return max(place, 1)
     return len(items)
@@ -183,9 +181,12 @@ def fitting(
 Answer = TypeVar("Answer")
 
 
-def require_fit(answer: Answer, max_tokens: int, what: str) -> Answer:
-    """Return an answer that was cut as far as possible; raise UserError if it is still larger than its budget."""
-    needed = whole_tokens(answer)
+def require_fit(answer: Answer, max_tokens: int, what: str, shortest: Callable[[], Answer] | None = None) -> Answer:
+    """Return an answer, or its shortest form if it is too large; raise UserError if that exceeds the budget too."""
+    needed = _whole_tokens(answer)
+    if needed > max_tokens and shortest is not None:
+        answer = shortest()
+        needed = _whole_tokens(answer)
     if needed <= max_tokens:
         return answer
     raise UserError(

@@ -262,7 +262,7 @@ READING_LISTS = {
 }
 """The reading lists and their titles; the first three are lists of threads."""
 _ASK_AGAIN = -1
-"""The number of no change: the list is read again."""
+"""Not the number of any change, so the list is read again."""
 _THREADS = {
     "inbox": ThreadQuestion(waiting_on="me", limit=READING_ROWS),
     "mine": ThreadQuestion(mine=True, limit=READING_ROWS),

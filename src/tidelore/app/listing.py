@@ -220,11 +220,11 @@ def author_of(address: str) -> str:
     return address.removeprefix("at://").partition("/")[0]
 
 
-def _list(app: App, family: ParentKind, request: ListRequest) -> tuple[list[ListedParent], int, str | None]:
+def _list(app: App, parents: ParentKind, request: ListRequest) -> tuple[list[ListedParent], int, str | None]:
     with app.reading() as database:
         if request.project:
             request = replace(request, project_id=match_project(database, request.project).id)
-        found = list_parents(database, family, request)
+        found = list_parents(database, parents, request)
     return found.items, found.total, page_token(found.next)
 
 

@@ -17,13 +17,13 @@ from tidelore.app.wiring import App
 from tidelore.core.clock import format_instant
 from tidelore.core.config import all_hosts, forge_hosts
 from tidelore.core.errors import NotFound, TideloreError
+from tidelore.core.progress import DocumentReport, EmbedReport, OnProgress, silent
 from tidelore.store.mirror.projects import ProjectRow, list_projects
 
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
     from tidelore.app.wiring import FeedbackOptions
-    from tidelore.core.progress import DocumentReport, EmbedReport, Progress
     from tidelore.feedback.report import RepoReport
     from tidelore.sources.ports import Wiring
     from tidelore.store.work.session import Workshop
@@ -52,7 +52,7 @@ async def mirror(
     app: App,
     request: MirrorRequest,
     command: str,
-    on_progress: Callable[[Progress], None] = lambda _progress: None,
+    on_progress: OnProgress = silent,
     *,
     embedding: bool = False,
     feedback: FeedbackOptions | None = None,
@@ -77,7 +77,7 @@ async def mirror(
         consumer, targets = await open_consumer(app, database, targets, feedback)
         shop = app.workshop(database, command)
 
-        async def make_vectors(made: EmbedReport, tell: Callable[[Progress], None]) -> None:
+        async def make_vectors(made: EmbedReport, tell: OnProgress) -> None:
             await store_vectors(app, shop, made, on_progress=tell)
 
         embed = make_vectors if embedding else None
@@ -89,7 +89,7 @@ async def sync(
     request: MirrorRequest,
     *,
     embedding: bool,
-    on_progress: Callable[[Progress], None] = lambda _progress: None,
+    on_progress: OnProgress = silent,
     feedback: dict[int, RepoReport] | None = None,
 ) -> tuple[RunReport, EmbedReport | None]:
     """Mirror, then release the lease and compute embeddings; all of it is recorded as one run.
@@ -152,7 +152,7 @@ async def surgical_sync(
     *,
     force: bool,
     wait_seconds: float = 0.0,
-    on_progress: Callable[[Progress], None] = lambda _progress: None,
+    on_progress: OnProgress = silent,
 ) -> None:
     """Open the hosts of the requested items and the store, and refresh these items; each is listed in the report."""
     from contextlib import AsyncExitStack
@@ -178,7 +178,7 @@ async def surgical_sync(
         database = stack.enter_context(app.store(create=True))
         shop = app.workshop(database, "lore sync")
 
-        async def make_vectors(only: Sequence[int], made: EmbedReport, tell: Callable[[Progress], None]) -> None:
+        async def make_vectors(only: Sequence[int], made: EmbedReport, tell: OnProgress) -> None:
             await store_vectors(app, shop, made, only=only, on_progress=tell)
 
         request = SurgicalRequest(force, wait_seconds, flags.preflight_only, documents=not flags.no_docs)
@@ -188,7 +188,7 @@ async def surgical_sync(
 
 
 async def refresh_topic(
-    app: App, topic_id: int, number: int, project: ProjectRow, on_progress: Callable[[Progress], None]
+    app: App, topic_id: int, number: int, project: ProjectRow, on_progress: OnProgress
 ) -> RefreshedTopic:
     """Fetch a stored topic with its comments, and store it with its document."""
     from contextlib import AsyncExitStack
@@ -236,7 +236,7 @@ def _choose_items(app: App, asked: Sequence[RequestedItem], flags: SurgicalFlags
 async def audit(
     app: App,
     project: str | None,
-    on_progress: Callable[[Progress], None] = lambda _progress: None,
+    on_progress: OnProgress = silent,
 ) -> AuditReport:
     """Open the sources and the store, and compare them; writes nothing."""
     from contextlib import AsyncExitStack
@@ -346,7 +346,7 @@ async def document(
     *,
     full: bool,
     force: bool,
-    on_progress: Callable[[Progress], None] = lambda _progress: None,
+    on_progress: OnProgress = silent,
     limit: int | None = None,
 ) -> DocumentReport:
     """Generate the documents of items marked as changed, at most a batch of `limit`; sends no requests."""
@@ -370,17 +370,14 @@ async def embed(
     app: App,
     *,
     full: bool = False,
-    only: Sequence[int] | None = None,
-    on_progress: Callable[[Progress], None] = lambda _progress: None,
+    on_progress: OnProgress = silent,
     limit: int | None = None,
 ) -> EmbedReport:
     """Compute missing embeddings, without a lease; if none can be computed, the report contains the reason."""
-    from tidelore.core.progress import EmbedReport
-
     made = EmbedReport()
     with app.store() as database:
         shop = app.workshop(database, "lore embed")
-        await store_vectors(app, shop, made, full=full, only=only, on_progress=on_progress, limit=limit)
+        await store_vectors(app, shop, made, full=full, on_progress=on_progress, limit=limit)
     return made
 
 
@@ -391,7 +388,7 @@ async def store_vectors(
     *,
     full: bool = False,
     only: Sequence[int] | None = None,
-    on_progress: Callable[[Progress], None],
+    on_progress: OnProgress,
     limit: int | None = None,
 ) -> None:
     """Open the embedder and store embeddings; the report is updated while it runs."""

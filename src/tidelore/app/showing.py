@@ -21,7 +21,6 @@ from tidelore.app.answers import (
     instant,
     means,
     require_fit,
-    whole_tokens,
 )
 from tidelore.app.listing import ListedPost, ListedTopic, listed_post, topic_answer
 from tidelore.app.reading.lockdown import Lockdown, find_lockdown
@@ -283,9 +282,7 @@ def fit_item(item: Item, max_tokens: int, skip: int = 0) -> Item:
     discussion are kept.
     """
     fitted = _fit_parts(item, max_tokens, skip)
-    if whole_tokens(fitted) <= max_tokens:
-        return fitted
-    return require_fit(_least(item, skip), max_tokens, item.reference or "the item")
+    return require_fit(fitted, max_tokens, item.reference or "the item", lambda: _least(item, skip))
 
 
 def _least(item: Item, skip: int) -> Item:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from tidelore.core.clock import Clock, SharedClock, SystemClock
 from tidelore.core.config import Config, Host
-from tidelore.core.config_file import database_address, load_config
+from tidelore.core.config_file import database_address, is_url, load_config
 from tidelore.core.errors import Cancelled, ConfigError, NotFound, RemoteError, TideloreError
 from tidelore.store.database.migrate import migrate
 from tidelore.store.database.opening import open_database
@@ -179,7 +179,7 @@ class App(Struct, frozen=True):
         storage = self.config.storage
         times = (storage.lock_timeout_seconds, storage.statement_timeout_seconds)
         limits = Limits(*times, storage.idle_in_transaction_timeout_seconds)
-        return Patience(limits if self.address.startswith(("postgresql://", "postgres://")) else None)
+        return Patience(limits if is_url(self.address) else None)
 
     def wiring(self, on_request: Callable[[RequestMetric], None], patience_seconds: float | None = None) -> Wiring:
         """Return the dependencies of a source; pauses that servers ask for are stored in the database."""

@@ -66,7 +66,7 @@ def _postpone_imports() -> None:
         _Postponed("msgspec.msgpack"),
         _Postponed("msgspec.toml"),
         _Postponed("msgspec.yaml"),
-        # One thread uses these. The first other name that is used imports the whole.
+        # These are enough for one thread. Using any other name imports the real module.
         _Postponed("threading", local=_thread._local, Lock=_thread.allocate_lock, RLock=_thread.RLock),
     )
     for module in postponed:
@@ -89,7 +89,7 @@ def _postpone_imports() -> None:
 
 
 def _import_with(replaced: dict[str, _Postponed | None], *names: str) -> None:
-    """Import modules that find these others instead of what they would import; what is imported later does not."""
+    """Import modules that get these replacements for what they import; modules imported later get the originals."""
     modules: dict[str, _Postponed | None] = sys.modules  # type: ignore[assignment]
     missing = replaced.keys() - modules.keys()
     modules.update({name: replaced[name] for name in missing})

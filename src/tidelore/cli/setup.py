@@ -163,7 +163,7 @@ def _ask() -> tuple[str | None, str, tuple[str, ...], tuple[str, ...]]:
     def paths(text: str) -> tuple[str, ...]:
         found = tuple(text.replace(",", " ").split())
         if wrong := next((path for path in found if "/" not in path or "://" in path), None):
-            raise click.UsageError(f"{wrong!r} is no path such as {form}")
+            raise click.UsageError(f"invalid path {wrong!r}: expected the form {form}")
         return found
 
     chosen = click.prompt("Forge: gitlab, github, or the address of your GitLab", "gitlab", value_proc=forge, err=True)

@@ -170,7 +170,7 @@ class InboxScreen(ReplyingScreen):
             return
         self._list, self._seq, self._previewed = name, None, None
         table = self.table
-        # Another list has other rows: it begins in its own order.
+        # Each list starts in its own order.
         table.restore_order()
         table.empty, table.border_title = "… loading", READING_LISTS[name]
         table.set_lines([])

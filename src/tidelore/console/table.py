@@ -185,7 +185,7 @@ class RowTable(DataTable[Text]):
         self.sorted_by, self.backwards = None, False
 
     def redraw(self, *, anew: bool = False) -> None:
-        """Draw the rows that changed; `anew` draws every row. What is not seen is not sorted by."""
+        """Draw the rows that changed; `anew` draws every row. A sort by a column that is not shown is undone."""
         wanted = self._chosen()
         places, widths = self._fitting(wanted)
         if self.sorted_by is not None and self.sorted_by not in places and self.size.width:

@@ -29,7 +29,7 @@ from tidelore.store.mirror.documents import (
     wipe,
     write_documents,
 )
-from tidelore.store.reading.documents import PARENTS, read_parents, read_posts, read_threads, read_topics
+from tidelore.store.reading.documents import PARENTS_BY_TYPE, read_parents, read_posts, read_threads, read_topics
 from tidelore.store.work.session import DOCUMENTS_LEASE, Session, Workshop, acquire_lease, wait_for_lease
 
 BATCH = 100
@@ -113,7 +113,8 @@ def _compose(shop: Workshop, marks: list[DirtyMark]) -> tuple[list[Document], di
     topics = read_topics(shop.database, [mark.id for mark in marks if mark.type == "topic"])
     posts = read_posts(shop.database, [mark.id for mark in marks if mark.type == "post"])
     parents = {
-        kind: read_parents(shop.database, kind, [mark.id for mark in marks if mark.type == kind]) for kind in PARENTS
+        kind: read_parents(shop.database, kind, [mark.id for mark in marks if mark.type == kind])
+        for kind in PARENTS_BY_TYPE
     }
     for mark in marks:
         try:

@@ -4,8 +4,8 @@ A transaction costs about as much as the children of one parent. So parents that
 there are `MOST_TOGETHER` of them or `TOGETHER_SECONDS` have passed since the first. A transaction holds whole parents
 only: after a crash, each parent of it is stored completely or not at all, and then still due.
 
-A full batch is handed to the writer thread while the one before it is being stored: the thread goes on at once, and
-does not wait until the event loop has heard of the end of the first.
+A full batch is handed to the writer thread while the one before it is being stored: the thread continues at once,
+without waiting for the event loop to notice that the first batch is stored.
 """
 
 from __future__ import annotations

@@ -357,7 +357,7 @@ class FeedbackConsumer:
         self.reconsider(project.id, session.writing)
 
     def _apply_rule(self, session: Session, found: FollowedProject) -> None:
-        """Look for open pull requests that match a rule which was changed: the lists show only what changes."""
+        """After a change of the rule, track the open pull requests that match it: lists return only updated ones."""
         row, rule = found.row, write_rule(found.settings)
         if rule == (row.tracking_rule or ""):
             return

@@ -150,12 +150,12 @@ class Lifecycle:
                 unfollow_issue(tx, row.project_id, row.issue_number)
         return row
 
-    async def unblock(self, number: int, *, head_sha: str | None = None, by: str = "operator") -> TrackedPr:
+    async def unblock(self, number: int, *, head_sha: str | None = None) -> TrackedPr:
         """Unblock a pull request, at its current head or at `head_sha`."""
         row = self.find(number)
         head = await self.head_for_unblock(row, head_sha)
         with self._database.transaction() as tx:
-            return self.unblock_in(tx, row, head, by)
+            return self.unblock_in(tx, row, head, "operator")
 
     async def head_for_unblock(self, row: TrackedPr, head_sha: str | None) -> str:
         """Return the head from which to unblock a pull request, or raise UserError if it cannot be unblocked."""

@@ -124,7 +124,7 @@ def from_trouble(
         status=status,
         url=url,
         reason=trouble,
-        # A server that expects TLS closes the connection, or answers with a TLS alert, which is no HTTP.
+        # A server that expects TLS closes the connection, or answers with a TLS alert, which is not HTTP.
         fix=f"{_WITH_TLS}; otherwise {fix}" if sent and trouble == "connection" and _is_plain(url) else fix,
     )
 

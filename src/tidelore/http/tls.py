@@ -24,7 +24,7 @@ import httpcore2
 from tidelore.core.errors import ConfigError
 
 _NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"})
-"""What OpenSSL says of bytes that are no TLS record; it depends on its version."""
+"""The reasons that OpenSSL, depending on its version, gives for bytes that are not a TLS record."""
 
 
 def add_authority(context: ssl.SSLContext, ca_file: str) -> ssl.SSLContext:

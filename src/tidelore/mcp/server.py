@@ -27,7 +27,7 @@ from tidelore.app.answers import robot_form
 from tidelore.app.wiring import App
 from tidelore.core.clock import format_instant
 from tidelore.core.errors import TideloreError
-from tidelore.core.progress import Progress
+from tidelore.core.progress import Progress, silent
 from tidelore.mcp.tools import TOOLS, LoreTool, ShowArguments, ToolContext, show_any
 
 LOOPBACK = "127.0.0.1"
@@ -139,7 +139,7 @@ def structured(answer: Any) -> dict[str, Any]:
 
 async def _answer(tool: LoreTool, app: App, wanted: Any, context: ServerRequestContext[dict[str, Any]]) -> Any:
     if tool.call is not None:
-        return await asyncio.to_thread(tool.call, ToolContext(app, lambda _progress: None), wanted)
+        return await asyncio.to_thread(tool.call, ToolContext(app, silent), wanted)
     assert tool.call_async is not None
     queue: asyncio.Queue[Progress] = asyncio.Queue()
     reporting = asyncio.create_task(_report(queue, context))

@@ -47,8 +47,8 @@ _DECIDED = late_pattern(
 )
 
 
-def best_passage(marked: str, length: int = LENGTH) -> Passage:
-    """Return the best paragraph of a text with marked hits, cut to a length around its hits.
+def best_passage(marked: str) -> Passage:
+    """Return the best paragraph of a text with marked hits, cut to `LENGTH` around its hits.
 
     A paragraph of a note is preceded by the author and the date of the note.
     """
@@ -57,7 +57,7 @@ def best_passage(marked: str, length: int = LENGTH) -> Passage:
         rank = _rank(text)
         if rank > best.rank:
             best = Passage(text, rank)
-    return Passage(_cut(best.text, length), best.rank)
+    return Passage(_cut(best.text), best.rank)
 
 
 def _paragraphs(marked: str) -> Iterator[str]:
@@ -106,18 +106,18 @@ def _find_stated(text: str) -> re.Match[str] | None:
     return _STATED.search(text) if ":" in text or "#" in text else None
 
 
-def _cut(text: str, length: int) -> str:
+def _cut(text: str) -> str:
     """Return a part of a paragraph with as many hits as fit; cut between words, marked with an ellipsis."""
     plain_length = len(text) - text.count(OPENING) - text.count(CLOSING)
-    if plain_length <= length:
+    if plain_length <= LENGTH:
         return text
     hit = text.find(OPENING)
     decision = (_find_stated(text) or _DECIDED.search(text)) if _may_decide(text.lower()) else None
     wanted = min(place for place in (hit, decision.start() if decision else -1, len(text)) if place >= 0)
     begin = 0
-    if wanted > length // 2 and wanted < len(text):
-        begin = text.rfind(" ", 0, wanted - length // 4) + 1
-    room, end, inside = length - (1 if begin else 0) - 1, begin, False
+    if wanted > LENGTH // 2 and wanted < len(text):
+        begin = text.rfind(" ", 0, wanted - LENGTH // 4) + 1
+    room, end, inside = LENGTH - (1 if begin else 0) - 1, begin, False
     for at in _mark_places(text, begin):
         if at - end > room:
             break

@@ -43,7 +43,7 @@ def correct(database: Database, query: Query) -> CorrectedQuery:
     """Return the query with each unknown word replaced by the nearest word of the documents."""
     text = full_text(database)
     plain = {term: fold(term.text) for term in query.terms if _is_plain(term)}
-    # Most words are there as they are written, which one question tells; the index is asked for the stem of each other.
+    # Most words occur in documents as written: one query finds those. The others are looked up by their stems.
     known = words_among(database, plain.values())
     unknown = [
         term

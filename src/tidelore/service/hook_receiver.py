@@ -197,7 +197,7 @@ class HookReceiver:
         raise _Refused(404, "unknown")
 
     def _wait_for(self, delivery: Delivery) -> asyncio.Future[Outcome | None]:
-        """Return what becomes of a delivery when it is stored."""
+        """Queue a delivery; the future returns its outcome when it is stored."""
         stored: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
         self._waiting.append((delivery, stored))
         return stored

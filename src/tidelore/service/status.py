@@ -137,11 +137,11 @@ class Overview(Struct, frozen=True):
         return self.last_sync is None or self.last_sync.status == "succeeded"
 
 
-def read_service(database: Database, now_ms: int, silent_ms: int = _SILENT_MS) -> ServiceStatus:
+def read_service(database: Database, now_ms: int) -> ServiceStatus:
     """Read the holder of the service lease and the state of the jobs."""
     row = LeaseTable(database).read(LEASE)
-    held = row is not None and why_takeable(row, now_ms, silent_ms, False, is_dead) is None
-    jobs, workers = list_jobs(database), read_workers(database, now_ms, silent_ms)
+    held = row is not None and why_takeable(row, now_ms, _SILENT_MS, False, is_dead) is None
+    jobs, workers = list_jobs(database), read_workers(database, now_ms)
     since = now_ms if row is None else row.acquired_at
     if not held and workers:
         since = min(worker.since for worker in workers)
@@ -153,9 +153,9 @@ def read_service(database: Database, now_ms: int, silent_ms: int = _SILENT_MS) -
     return ServiceStatus(row if held else None, since, jobs, health, budgets, workers, queue, late)
 
 
-def read_workers(database: Database, now_ms: int, silent_ms: int = _SILENT_MS) -> list[WorkerStatus]:
+def read_workers(database: Database, now_ms: int) -> list[WorkerStatus]:
     """Return the live workers by machine and process, with the scopes that they hold and since when."""
-    rows = [row for row in held_leases(database) if why_takeable(row, now_ms, silent_ms, False, is_dead) is None]
+    rows = [row for row in held_leases(database) if why_takeable(row, now_ms, _SILENT_MS, False, is_dead) is None]
     found: list[WorkerStatus] = []
     for row in rows:
         if row.name.startswith(WORKER_PREFIX) and row.holder is not None:

@@ -181,27 +181,14 @@ def warn_foreign(route: str) -> None:
     _LOG.warning("%s: refused a next link to another origin", route)
 
 
-def instant(field: str, text: str) -> int:
-    """Return a timestamp of a payload, or raise ValueError naming the field."""
+def instant(field: str, value: str | datetime) -> int:
+    """Return a timestamp, as text or as the JSON decoder has parsed it, or raise ValueError naming the field."""
     try:
-        return parse_instant(text)
+        return parse_instant(value) if isinstance(value, str) else instant_of(value)
     except ValueError as error:
         raise ValueError(f"{field}: {error}") from None
 
 
-def optional_instant(field: str, text: str | None) -> int | None:
+def optional_instant(field: str, value: str | datetime | None) -> int | None:
     """Return a timestamp that may be missing."""
-    return None if text is None else instant(field, text)
-
-
-def decoded_instant(field: str, moment: datetime) -> int:
-    """Return a timestamp that the JSON decoder has parsed, or raise ValueError naming the field."""
-    try:
-        return instant_of(moment)
-    except ValueError as error:
-        raise ValueError(f"{field}: {error}") from None
-
-
-def optional_decoded_instant(field: str, moment: datetime | None) -> int | None:
-    """Return a timestamp that may be missing and that the JSON decoder has parsed."""
-    return None if moment is None else decoded_instant(field, moment)
+    return None if value is None else instant(field, value)

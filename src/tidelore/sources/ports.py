@@ -290,8 +290,8 @@ class PauseBook(Protocol):
 class Wiring(Struct, frozen=True):
     """The dependencies of every source.
 
-    `accesses` receives, for each host that is opened, a hash of its address, its credentials, and the other settings by
-    which a list is refused or an account is due.
+    `accesses` receives, for each host that is opened, a hash of its address, its credentials, and the other settings
+    that decide whether a list is refused or an account is due.
     """
 
     config: Config
@@ -321,7 +321,7 @@ class Wiring(Struct, frozen=True):
             self.pauses.keep(source, until_ms)
 
     def note_access(self, source: str, *parts: str) -> None:
-        """Note the address of a host, its credentials, and other settings by which reads fail or wait, as a hash."""
+        """Keep a hash of the address and credentials of a host, and of other settings by which reads fail or wait."""
         self.accesses[source] = blake2b("\0".join(parts).encode(), digest_size=8, person=b"tidelore access").hexdigest()
 
     def http_client(

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from tidelore.core.errors import RemoteNotFound
 from tidelore.core.model import Item
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.http.response import Response
@@ -83,6 +84,17 @@ async def read_whole(
         # An empty page is the last one.
         following = next_address(response, len(raws), int(params["per_page"]), route) if raws else None
         query = None
+
+
+def not_visible(error: RemoteNotFound, what: str, setting: str, **named: str) -> RemoteNotFound:
+    """Return the error for something that a `setting` of a host names and that the server does not show."""
+    return RemoteNotFound(
+        f"{what} does not exist or is not visible to the token",
+        fix=f"correct its {setting} of this host, or give the token access to it",
+        status=error.status,
+        url=error.url,
+        **named,
+    )
 
 
 def _parse_each(raws: Iterable[Raw], parse: Callable[[Raw], T], what: str) -> Iterator[T]:

@@ -90,7 +90,7 @@ async def follow(
     return _store(shop, [account for account in wanted.values() if account is not None], added_by, found)
 
 
-async def follow_follows(shop: Workshop, source: BlueskySource, name: str, mode: Mode | None = None) -> FollowResult:
+async def follow_follows(shop: Workshop, source: BlueskySource, name: str, mode: Mode | None) -> FollowResult:
     """Follow all accounts that an account follows."""
     profiles = await source.follows(await source.resolve(name))
     return _store(shop, [_new(profile, mode) for profile in profiles], f"follows:{name}", FollowResult())

@@ -8,7 +8,8 @@ The cursor of a thread says up to when that thread is complete. When reading by 
 server's present time and every thread is read once by itself from its cursor, so nothing is missed in between.
 
 The positions of the lists cover followed items only. A repository that is mirrored as a whole from now on has its lists
-read from the beginning; its poll cost, which is stored before the first list is read, tells that it was not.
+read from the beginning. A stored poll cost shows that only followed items were read before: it is stored before the
+first list is read.
 """
 
 from __future__ import annotations

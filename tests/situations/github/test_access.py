@@ -1,4 +1,4 @@
-"""What was refused or interrupted at one address or with one token, after either was changed."""
+"""Reads that were refused or interrupted, after the address or the token was changed."""
 
 from __future__ import annotations
 

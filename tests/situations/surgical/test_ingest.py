@@ -15,11 +15,13 @@ from tidelore.core.references import Kind
 from tidelore.engine.lease import acquire
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.documents import DocumentSource, marks_of
-from tidelore.store.mirror.page_writer import FAMILIES, FetchedItem, LocalRow, StoredItem, is_stale, store_fetched_items
+from tidelore.store.mirror.page_writer import FetchedItem, LocalRow, StoredItem, is_stale, store_fetched_items
+from tidelore.store.mirror.parents import ISSUES, MERGE_REQUESTS, Family
 from tidelore.store.mirror.payloads import packer
 from tidelore.store.mirror.projects import ProjectRow, list_projects
 from tidelore.store.work.leases import LeaseTable
 
+FAMILIES: dict[Kind, Family] = {"issue": ISSUES, "mr": MERGE_REQUESTS}
 ME = ProcessIdentity("here", 10, "100")
 CHILDREN = {
     "issue": ("discussions", "resource_events"),

@@ -18,7 +18,7 @@ CURSOR = IssueCursor("harbor/cranes", 7, 1, None, 0, 0, None, START, START, STAR
 
 
 def waiting(comment_id: int, author: str | None, body: str, created_at: int, updated_at: int) -> FollowupRow:
-    return FollowupRow(1, 7, comment_id, author, body, created_at, updated_at, None)
+    return FollowupRow(1, 7, comment_id, author, body, created_at, updated_at)
 
 
 def test_issue_comments_newer_than_the_consumed_one_wait_until_a_pull_request_exists() -> None:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from tidelore.app.answers import means
 from tidelore.app.wiring import App
+from tidelore.core.config_file import is_url
 from tidelore.core.errors import StorageFailed, UserError
 from tidelore.store.database.descriptions import QUERIES, describe_schema
 
@@ -78,7 +79,7 @@ def prepare_datasette(app: App, database: str | None = None, metadata: str | Non
     from tidelore.store.database.snapshot import is_snapshot
 
     path = str(Path(database).expanduser().absolute()) if database else app.address
-    if app.address.startswith(("postgresql://", "postgres://")) and not database:
+    if is_url(app.address) and not database:
         raise UserError("Datasette reads SQLite files only", fix="name a SQLite file, such as one of `lore snapshot`")
     with App(app.config, app.environ, db=path, clock=app.clock).reading():
         immutable = is_snapshot(path)

@@ -122,11 +122,13 @@ def _merge_requests(database: Database, request: Any) -> Iterator[Struct]:
         yield listed_parent(ExportedMergeRequest, row, "mr", description=description)
 
 
-def _parents(database: Database, family: ParentKind, request: ListRequest) -> Iterator[tuple[ListedParent, str | None]]:
+def _parents(
+    database: Database, parents: ParentKind, request: ListRequest
+) -> Iterator[tuple[ListedParent, str | None]]:
     wanted = replace(request, sort="created", ascending=True, limit=PAGE, with_talk=True)
     while True:
-        found = list_parents(database, family, wanted)
-        texts = read_descriptions(database, family, [row.id for row in found.items])
+        found = list_parents(database, parents, wanted)
+        texts = read_descriptions(database, parents, [row.id for row in found.items])
         yield from ((row, texts.get(row.id)) for row in found.items)
         if found.next is None:
             return

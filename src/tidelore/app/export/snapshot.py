@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from tidelore.app.answers import Instant, instant, means
 from tidelore.app.wiring import App
+from tidelore.core.config_file import is_url
 from tidelore.core.errors import UserError
 from tidelore.store.mirror.projects import match_project
 from tidelore.store.work.last_sync import last_success_at
@@ -43,7 +44,7 @@ def make_snapshot(
     """Write the copy, or one project of it, into one file."""
     from tidelore.store.database.snapshot import SnapshotPlan, write_snapshot
 
-    if app.address.startswith(("postgresql://", "postgres://")):
+    if is_url(app.address):
         raise UserError(
             "a snapshot can be made of a SQLite database only",
             fix="use pg_dump, or run `lore --db FILE sync` and make the snapshot of that file",

@@ -15,13 +15,12 @@ from tidelore.core.errors import TideloreError
 from tidelore.core.references import Kind, sign_of
 from tidelore.core.text import one_line, shorten
 from tidelore.store.database.port import Database, Limits, Patience
-from tidelore.store.mirror.kinds import ISSUE, MERGE_REQUEST
+from tidelore.store.mirror.kinds import PARENTS
 from tidelore.store.reading.lists import names_beginning, recent_items
 
 LIMIT = 50
 _PARTS = re.compile(r"(?:(?P<project>[^#!]+)(?P<sign>[#!]))?(?P<digits>\d*)")
 _TITLE = 60
-_PARENTS = {"issue": ISSUE, "mr": MERGE_REQUEST}
 
 
 class Suggestion(NamedTuple):
@@ -64,7 +63,7 @@ def suggest_references(app: App, kinds: tuple[Kind, ...], begin: str) -> list[Su
 
 
 def _items(database: Database, kind: Kind, project: str | None, digits: str) -> list[tuple[str, str, str]]:
-    found = recent_items(database, _PARENTS[kind], project, digits, LIMIT)
+    found = recent_items(database, PARENTS[kind], project, digits, LIMIT)
     return [
         (
             f"{item.project}{sign_of(kind, item.references_short)}{item.iid}",

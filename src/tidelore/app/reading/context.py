@@ -22,7 +22,6 @@ from tidelore.app.answers import (
     instant,
     means,
     require_fit,
-    whole_tokens,
 )
 from tidelore.app.reading.lockdown import Lockdown, find_lockdown
 from tidelore.app.reading.referring import find_thread, parse_any
@@ -341,12 +340,13 @@ _LEAST_QUOTED = 60
 
 def _fit(material: Material, max_tokens: int) -> Context:
     """Return what fits, at least the item with the beginning of its description; raise UserError if that does not."""
-    made = _fit_parts(material, max_tokens)
-    if whole_tokens(made) <= max_tokens:
-        return made
-    text, is_cut = excerpt(material.item.description or "", _LEAST_QUOTED)
-    item = replace(material.item, description=text or None, truncated=material.item.truncated or is_cut or None)
-    return require_fit(_fit_parts(material._replace(item=item), 0), max_tokens, item.reference)
+
+    def shortest() -> Context:
+        text, is_cut = excerpt(material.item.description or "", _LEAST_QUOTED)
+        item = replace(material.item, description=text or None, truncated=material.item.truncated or is_cut or None)
+        return _fit_parts(material._replace(item=item), 0)
+
+    return require_fit(_fit_parts(material, max_tokens), max_tokens, material.item.reference, shortest)
 
 
 def _fit_parts(material: Material, max_tokens: int) -> Context:

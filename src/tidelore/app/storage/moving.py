@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from tidelore.app.answers import means
 from tidelore.app.wiring import App
+from tidelore.core.config_file import is_url
 from tidelore.core.errors import DatabaseUnusable, IntegrityError, LockHeld, TideloreError, UserError
 from tidelore.core.progress import OnProgress, Progress, silent
 from tidelore.engine.crashpoint import Seam
@@ -104,7 +105,7 @@ def move_database(
         names = (describe_address(app.address), describe_address(aim.address))
         if names[0] == names[1]:
             raise UserError("the target is the database in use", fix="name another database with --to", to=names[1])
-        if dry_run and not _is_server(aim.address) and not os.path.lexists(aim.address):
+        if dry_run and not is_url(aim.address) and not os.path.lexists(aim.address):
             return _planned(source, names, Target(empty=True)), None
         target = open_database(aim.address, create=not dry_run, patience=aim.new_patience())
         stack.callback(target.close)
@@ -113,7 +114,7 @@ def move_database(
 
 def describe_address(address: str) -> str:
     """Return an address that may be stored and shown: an absolute path, or server and name without user or password."""
-    if not _is_server(address):
+    if not is_url(address):
         return os.path.realpath(address)
     parts = urlsplit(address)
     named = {name: values[-1] for name, values in parse_qs(parts.query).items()}
@@ -126,16 +127,12 @@ def _refuse_snapshot(address: str) -> None:
     """Raise UserError for a source that lacks what a move must keep."""
     from tidelore.store.database.snapshot import is_snapshot
 
-    if not _is_server(address) and is_snapshot(address):
+    if not is_url(address) and is_snapshot(address):
         raise UserError(
             "the database in use is a snapshot, without secrets and pending answers",
             fix="move the database it was made from",
             path=address,
         )
-
-
-def _is_server(address: str) -> bool:
-    return address.startswith(("postgresql://", "postgres://"))
 
 
 def _move(pair: _Pair, *, dry_run: bool) -> tuple[MoveReport, TideloreError | None]:

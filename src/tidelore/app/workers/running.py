@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.app.workers.summary import CONCURRENCY, WorkerSummary
+from tidelore.core.config_file import is_url
 from tidelore.core.errors import (
     ConfigError,
     LeaseLost,
@@ -83,7 +84,7 @@ class WorkerReport(Struct):
 
 def check_workable(app: App) -> None:
     """Raise an error if workers cannot share this database, or the extra is missing."""
-    if not app.address.startswith(("postgresql://", "postgres://")):
+    if not is_url(app.address):
         raise ConfigError(
             "`lore worker` needs PostgreSQL; this database is a SQLite file",
             fix="run `lore service`, which does the same work in one process, or `lore move --to postgresql://…`",

@@ -111,6 +111,8 @@ def _is_public(host: str) -> bool:
 T = TypeVar("T")
 
 MOST_PROFILES = 25
+_PAGE = 100
+"""How many accounts a page of a list has; more is refused."""
 _MISSING = '"RecordNotFound"'
 
 
@@ -144,15 +146,15 @@ class XrpcClient:
         answer, _ = await self._query("app.bsky.actor.getProfiles", {"actors": tuple(actors)}, ProfilesAnswer)
         return answer
 
-    async def follows(self, actor: str, cursor: str | None, *, limit: int = 100) -> tuple[list[Raw], str | None]:
+    async def follows(self, actor: str, cursor: str | None) -> tuple[list[Raw], str | None]:
         """Return a page of the accounts that an account follows, and the cursor of the next one."""
-        params: dict[str, Param] = {"actor": actor, "limit": limit, "cursor": cursor}
+        params: dict[str, Param] = {"actor": actor, "limit": _PAGE, "cursor": cursor}
         answer, _ = await self._query("app.bsky.graph.getFollows", params, FollowsPage)
         return answer.follows, answer.cursor
 
-    async def list_members(self, uri: str, cursor: str | None, *, limit: int = 100) -> tuple[list[Raw], str | None]:
+    async def list_members(self, uri: str, cursor: str | None) -> tuple[list[Raw], str | None]:
         """Return a page of the accounts in a list, and the cursor of the next one."""
-        params: dict[str, Param] = {"list": uri, "limit": limit, "cursor": cursor}
+        params: dict[str, Param] = {"list": uri, "limit": _PAGE, "cursor": cursor}
         answer, _ = await self._query("app.bsky.graph.getList", params, ListPage)
         return [item.subject for item in answer.items], answer.cursor
 

@@ -112,11 +112,6 @@ class BlueskySource:
             return error.status not in (401, 403)
         return True
 
-    @property
-    def remaining(self) -> int | None:
-        """Remaining requests of the AppView's rate limit; None if it does not report it."""
-        return self._http.governor.remaining
-
     @asynccontextmanager
     async def _server(self, pds_url: str) -> AsyncIterator[XrpcClient]:
         async with self._origins.using(pds_url) as http:

@@ -16,9 +16,11 @@ from tidelore.core.errors import CredentialsRejected, RemoteNotFound
 from tidelore.core.model import ProjectRecord, RepositoryRecord
 from tidelore.http.client import HttpClient
 from tidelore.http.failures import read_written
+from tidelore.http.limits import Governor
 from tidelore.http.response import Response
 from tidelore.sources.github.payloads import App, Comparison, Repository, User
 from tidelore.sources.github.transform import transform_repository
+from tidelore.sources.rest_lists import not_visible
 
 T = TypeVar("T")
 
@@ -62,13 +64,7 @@ class GitHubClient:
         try:
             payload = await self._one(repo_path(repo), Repository, "repo")
         except RemoteNotFound as error:
-            raise RemoteNotFound(
-                f"repository {repo} does not exist or is not visible to the token",
-                fix="correct its name under `repos` of this host, or give the token access to it",
-                status=error.status,
-                url=error.url,
-                project=str(repo),
-            ) from None
+            raise not_visible(error, f"repository {repo}", "name under `repos`", project=str(repo)) from None
         return transform_repository(payload)
 
     async def user(self) -> tuple[User, Response]:
@@ -96,19 +92,9 @@ class GitHubClient:
             return await self._asked(lambda headers: self._http.get("meta", headers=headers, route="meta"))
 
     @property
-    def remaining(self) -> int | None:
-        """Remaining requests of the rate limit; None if the server does not report it."""
-        return self._http.governor.remaining
-
-    @property
-    def skew_ms(self) -> int | None:
-        """How far the server's clock is ahead of ours, from the last response; None before the first."""
-        return self._http.governor.skew_ms
-
-    @property
-    def reset_at(self) -> int | None:
-        """When the rate limit resets, by the server's clock."""
-        return self._http.governor.reset_at
+    def governor(self) -> Governor:
+        """What the last response said about the rate limit and the server's clock."""
+        return self._http.governor
 
     async def list_page(
         self, address: str, params: Params | None, *, etag: str | None, route: str

@@ -18,10 +18,10 @@ from tidelore.core.redaction import redact
 from tidelore.engine.ports import ListRequest, Page
 from tidelore.http.failures import unclear_write
 from tidelore.sources.github.client import GitHubClient
-from tidelore.sources.github.discussions import COMMENT, REPLIES, parse_comment
+from tidelore.sources.github.discussions import COMMENT, REPLIES, ChildrenAnswer, parse_comment
 from tidelore.sources.github.graphql import GraphQlClient, hidden_as_missing
 from tidelore.sources.github.mutations import WriteKind, read_mutation
-from tidelore.sources.graphql import NULL, Connection, GraphQlData, PageSize, PartialAnswer, decode, present
+from tidelore.sources.graphql import NULL, GraphQlData, PageSize, PartialAnswer, decode, present
 from tidelore.sources.items import reject
 from tidelore.sources.ports import AnswerPlace, WriteRequest
 
@@ -58,14 +58,6 @@ class _Made(Struct, frozen=True):
 
 class _MadeBy(Struct, frozen=True, rename="camel"):
     add_discussion_comment: _Made | None = None
-
-
-class _Children(Struct, frozen=True):
-    children: Connection | None = None
-
-
-class _Holder(Struct, frozen=True):
-    node: _Children | None = None
 
 
 def comment_request(client: GitHubClient, place: AnswerPlace, body: str) -> WriteRequest:
@@ -111,7 +103,7 @@ class DiscussionAnswers:
             return {"id": self._node, "outer": size.outer, "after": request.token}
 
         def read(answer: GraphQlData) -> tuple[list[bytes], str | None, int | None]:
-            holder = decode(answer, _Holder).node
+            holder = decode(answer, ChildrenAnswer).node
             if holder is None and ("node",) in answer.hidden:
                 raise hidden_as_missing("the discussion or comment")
             if holder is None or holder.children is None:

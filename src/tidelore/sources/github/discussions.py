@@ -159,7 +159,9 @@ class _Children(Struct, frozen=True):
     children: Connection | None = None
 
 
-class _Holder(Struct, frozen=True):
+class ChildrenAnswer(Struct, frozen=True):
+    """An answer with a page of the comments of a Discussion, or of the replies to a comment."""
+
     node: _Children | None = None
 
 
@@ -279,7 +281,7 @@ class DiscussionList:
             return asked | ({"inner": fitting.inner} if document is COMMENTS else {})
 
         def read(answer: GraphQlData) -> tuple[list[bytes], str | None]:
-            holder = decode(answer, _Holder).node
+            holder = decode(answer, ChildrenAnswer).node
             if holder is None and ("node",) in answer.hidden:
                 raise RemoteTransient("a discussion was deleted while it was read", reason="graphql")
             if holder is None or holder.children is None:

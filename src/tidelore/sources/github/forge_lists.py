@@ -40,7 +40,7 @@ from tidelore.sources.github.transform import (
     transform_repository,
 )
 from tidelore.sources.items import DatedRecord, ItemReader, refuse_nul
-from tidelore.sources.rest_lists import ChildList, read_whole
+from tidelore.sources.rest_lists import ChildList, not_visible, read_whole
 
 _LOG = logging.getLogger(__name__)
 
@@ -207,13 +207,7 @@ async def repositories(client: GitHubClient, org: str, per_page: int) -> list[Re
     try:
         found = {record.project.remote_id: record async for record in every}
     except RemoteNotFound as error:
-        raise RemoteNotFound(
-            f"organisation {org} does not exist or is not visible to the token",
-            fix="correct its name under `orgs` of this host, or give the token access to it",
-            status=error.status,
-            url=error.url,
-            org=org,
-        ) from None
+        raise not_visible(error, f"organisation {org}", "name under `orgs`", org=org) from None
     return list(found.values())
 
 

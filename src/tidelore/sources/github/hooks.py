@@ -78,7 +78,8 @@ class GitHubHooks:
         if event in _OTHER_EVENTS or thread is None:
             return HookHint(found.repository.id)
         is_pull = event in _PULL_EVENTS or thread.pull_request is not None
-        # A resolved thread and a deleted comment move no time, and no list shows a deleted or transferred issue.
+        # A resolved thread and a deleted comment leave the update time as it is; no list shows a deleted or
+        # transferred issue.
         silent = event == "pull_request_review_thread" or found.action in ("deleted", "transferred")
         kind = "merge_requests" if is_pull else "issues"
         moved_to = _moved_to(found.changes) if event == "issues" and found.action == "transferred" else None

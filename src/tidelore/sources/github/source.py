@@ -109,23 +109,18 @@ class GitHubSource:
     @property
     def remaining(self) -> int | None:
         """Remaining requests of the rate limit, from the last response."""
-        return self._client.remaining
+        return self._client.governor.remaining
 
     @property
     def skew_ms(self) -> int | None:
         """How far the server's clock is ahead of ours, from the last response; None before the first."""
-        return None if self.closed is not None else self._client.skew_ms
+        return None if self.closed is not None else self._client.governor.skew_ms
 
     async def ask_clock(self) -> None:
         """Learn the server's clock by a request that does not count against the rate limit."""
         # A server without rate limits responds with 'not found', which contains the time too.
         with suppress(RemoteNotFound):
             await self._client.rate_limit()
-
-    @property
-    def reset_at(self) -> int | None:
-        """When the rate limit resets, by the server's clock."""
-        return self._client.reset_at
 
     async def greet(self) -> Greeting:
         """Return our login, the scopes and expiry of the token, and the remaining requests of the rate limit."""
@@ -142,8 +137,8 @@ class GitHubSource:
         else:
             response = await self._client.reach()
             parts = ["reachable without a token"]
-        if self._client.remaining is not None:
-            parts.append(f"{self._client.remaining:,} requests left")
+        if self._client.governor.remaining is not None:
+            parts.append(f"{self._client.governor.remaining:,} requests left")
         return Greeting(", ".join(parts), skew_of(response, self._clock.now_ms()), self._login)
 
     async def login(self) -> str | None:

@@ -16,9 +16,11 @@ from tidelore.core.errors import RemoteNotFound, RemotePermanent
 from tidelore.core.model import ProjectRecord
 from tidelore.http.client import HttpClient
 from tidelore.http.failures import read_written
+from tidelore.http.limits import Governor
 from tidelore.http.response import Response
 from tidelore.sources.gitlab.payloads import Commit, Project, ProjectFeatures, User
 from tidelore.sources.gitlab.transform import transform_project
+from tidelore.sources.rest_lists import not_visible
 
 P = TypeVar("P")
 
@@ -38,17 +40,12 @@ class GitLabClient:
 
     async def project(self, path_or_id: str | int) -> ProjectRecord:
         """Return a project by its path or its id."""
-        address = f"{API}/projects/{quote(str(path_or_id), safe='')}"
+        name = str(path_or_id)
+        address = f"{API}/projects/{quote(name, safe='')}"
         try:
             payload, _ = await self._http.get_json(address, as_type=Project, route="project")
         except RemoteNotFound as error:
-            raise RemoteNotFound(
-                f"project {path_or_id} does not exist or is not visible to the token",
-                fix="correct its path under `projects` of this host, or give the token access to it",
-                status=error.status,
-                url=error.url,
-                project=str(path_or_id),
-            ) from None
+            raise not_visible(error, f"project {name}", "path under `projects`", project=name) from None
         return transform_project(payload)
 
     async def features(self, project_id: int) -> ProjectFeatures:
@@ -68,14 +65,9 @@ class GitLabClient:
         return response
 
     @property
-    def remaining(self) -> int | None:
-        """Remaining requests of the rate limit; None if the server does not report it."""
-        return self._http.governor.remaining
-
-    @property
-    def skew_ms(self) -> int | None:
-        """How far the server's clock is ahead of ours, from the last response; None before the first."""
-        return self._http.governor.skew_ms
+    def governor(self) -> Governor:
+        """What the last response said about the rate limit and the server's clock."""
+        return self._http.governor
 
     async def merge_base(self, project_id: int, one: str, other: str) -> str | None:
         """Return the last common commit of two commits; None if one is unknown or they have no common history."""

@@ -27,7 +27,7 @@ from tidelore.sources.gitlab.graphql import GitLabGraphQl
 from tidelore.sources.gitlab.payloads import Moment, Number, User
 from tidelore.sources.gitlab.transform import discussion_item, make_discussion, username
 from tidelore.sources.graphql import Connection, GraphQlData, PageSize, PartialAnswer, decode, present
-from tidelore.sources.items import decoded_instant, optional_decoded_instant, refuse_nul
+from tidelore.sources.items import instant, optional_instant, refuse_nul
 
 _LOG = logging.getLogger(__name__)
 
@@ -328,10 +328,10 @@ def read_note(payload: bytes, place: int) -> NoteRecord | None:
     if not number.isdecimal() or (note.url and "/commit/" in note.url and _OF_A_COMMIT.search(note.url)):
         return None
     try:
-        created_at = decoded_instant("createdAt", note.created_at)
+        created_at = instant("createdAt", note.created_at)
         is_edited = note.updated_at != note.created_at
-        updated_at = decoded_instant("updatedAt", note.updated_at) if is_edited else created_at
-        resolved_at = optional_decoded_instant("resolvedAt", note.resolved_at) if note.resolvable else None
+        updated_at = instant("updatedAt", note.updated_at) if is_edited else created_at
+        resolved_at = optional_instant("resolvedAt", note.resolved_at) if note.resolvable else None
     except ValueError as error:
         raise ValueError(f"note {number}: {error}") from None
     record = NoteRecord(

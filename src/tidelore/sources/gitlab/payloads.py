@@ -119,7 +119,7 @@ class Permissions(Struct, frozen=True, gc=False):
 
 
 class ProjectFeatures(Struct, frozen=True, gc=False):
-    """Which lists of a project there are, and for whom. Without a token only the older fields are sent, or none."""
+    """Which lists a project has, and who may see them. Without a token only the older fields are sent, or none."""
 
     issues_enabled: bool | None = None
     issues_access_level: str | None = None
@@ -128,7 +128,7 @@ class ProjectFeatures(Struct, frozen=True, gc=False):
     permissions: Permissions | None = None
 
     def hides(self, resource: str) -> bool | None:
-        """Return whether issues or merge requests are switched off, or shown to members only and we are none.
+        """Return whether issues or merge requests are switched off, or shown to members only and we are not one.
 
         Return None if that is not said.
         """

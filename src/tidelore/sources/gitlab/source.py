@@ -82,8 +82,8 @@ class GitLabSource:
             login = None
             response = await self._client.greet()
             parts = ["reachable without a token"]
-        if self._client.remaining is not None:
-            parts.append(f"{self._client.remaining:,} requests left")
+        if self._client.governor.remaining is not None:
+            parts.append(f"{self._client.governor.remaining:,} requests left")
         await self._graphql.probe()
         parts.append(self._path)
         return Greeting(", ".join(parts), skew_of(response, self._clock.now_ms()), login)
@@ -137,7 +137,7 @@ class GitLabSource:
     @property
     def skew_ms(self) -> int | None:
         """How far the server's clock is ahead of ours, from the last response; None before the first."""
-        return None if self.closed is not None else self._client.skew_ms
+        return None if self.closed is not None else self._client.governor.skew_ms
 
     async def ask_clock(self) -> None:
         """Learn the server's clock by a cheap request."""

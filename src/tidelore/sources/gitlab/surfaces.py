@@ -47,7 +47,7 @@ from tidelore.sources.gitlab.transform import (
     transform_project,
 )
 from tidelore.sources.items import ItemReader, next_address, refuse_nul, warn_foreign
-from tidelore.sources.rest_lists import ChildList, read_whole
+from tidelore.sources.rest_lists import ChildList, not_visible, read_whole
 
 _LOG = logging.getLogger(__name__)
 
@@ -292,13 +292,7 @@ async def group_projects(client: GitLabClient, group: str, *, per_page: int) -> 
     try:
         found = {record.remote_id: record async for record in every}
     except RemoteNotFound as error:
-        raise RemoteNotFound(
-            f"group {group} does not exist or is not visible to the token",
-            fix="correct its path under `groups` of this host, or give the token access to it",
-            status=error.status,
-            url=error.url,
-            group=group,
-        ) from None
+        raise not_visible(error, f"group {group}", "path under `groups`", group=group) from None
     return list(found.values())
 
 

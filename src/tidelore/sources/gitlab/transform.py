@@ -52,7 +52,7 @@ from tidelore.sources.gitlab.payloads import (
     TimeStats,
     User,
 )
-from tidelore.sources.items import decoded_instant, instant, optional_decoded_instant, optional_instant
+from tidelore.sources.items import instant, optional_instant
 
 _NO_REFERENCES = References()
 _NO_TIME = TimeStats()
@@ -203,10 +203,10 @@ def transform_note(payload: bytes, place: int) -> NoteRecord:
     """Normalise one note; `place` is its position in the discussion."""
     note = _note.decode(payload)
     try:
-        created_at = decoded_instant("created_at", note.created_at)
+        created_at = instant("created_at", note.created_at)
         is_edited = note.updated_at != note.created_at
-        updated_at = decoded_instant("updated_at", note.updated_at) if is_edited else created_at
-        resolved_at = optional_decoded_instant("resolved_at", note.resolved_at)
+        updated_at = instant("updated_at", note.updated_at) if is_edited else created_at
+        resolved_at = optional_instant("resolved_at", note.resolved_at)
     except ValueError as error:
         raise ValueError(f"note {note.id}: {error}") from None
     record = NoteRecord(

@@ -41,7 +41,7 @@ class Patience:
         self.limits = limits
         self.ended = False
         self._lock = threading.Lock()
-        # Held until the end. Not an `Event`: every command makes one of these, and few wait.
+        # Held until `end`. Every command creates this and few wait: a lock costs less than an `Event`.
         self._running = threading.Lock()
         self._running.acquire()
         self._interrupts: dict[int, Callable[[], None]] = {}
@@ -49,7 +49,7 @@ class Patience:
     def pause(self, seconds: float) -> bool:
         """Wait; return False immediately when the program is asked to stop."""
         if self._running.acquire(timeout=max(seconds, 0)):
-            # The next one that waits need not wait either.
+            # So that later calls return at once too.
             self._running.release()
         return not self.ended
 

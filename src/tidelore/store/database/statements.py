@@ -1,4 +1,4 @@
-"""Builds the parts of statements that many tables share: optional filters, and inserts from named values.
+"""Builds the parts of statements that many tables share: optional filters, patterns, and inserts from named values.
 
 Names of tables and columns come from our own constants; every value is a bound parameter.
 """
@@ -25,6 +25,11 @@ class Where:
 
     def __str__(self) -> str:
         return " AND ".join(self._conditions) or "1 = 1"
+
+
+def escape_like(text: str) -> str:
+    """Return a text in which a LIKE with `ESCAPE '~'` takes no character for a wildcard."""
+    return text.replace("~", "~~").replace("%", "~%").replace("_", "~_")
 
 
 def insert(table: str, names: Iterable[str], key: Collection[str] = ()) -> str:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from tidelore.core.content import digest
 from tidelore.core.errors import DatabaseUnusable
 from tidelore.core.extras import find_missing, install_command
-from tidelore.core.process import ProcessIdentity, is_dead
+from tidelore.core.process import is_dead
 from tidelore.engine.cursor import SKEW_MS, Window, decode
 from tidelore.store.database.migrate import migrations
 from tidelore.store.database.port import Database
@@ -400,9 +400,7 @@ class CheckFinding(Struct, frozen=True):
     count: int
 
 
-def check_database(
-    database: Database, now_ms: int, dead: Callable[[ProcessIdentity], bool] = is_dead
-) -> list[CheckFinding]:
+def check_database(database: Database, now_ms: int) -> list[CheckFinding]:
     """Check the copy; return one finding for each check, in a fixed order."""
     rules = (*RULES, *FEEDBACK_RULES, FULL_TEXT[database.dialect])
     checks: list[tuple[str, Callable[[], CheckFinding]]] = [
@@ -410,7 +408,7 @@ def check_database(
         ("schema", lambda: _schema(database)),
         ("payloads-intact", lambda: _payloads_intact(database)),
         ("windows", lambda: _windows(database)),
-        ("runs", lambda: _runs(database, dead)),
+        ("runs", lambda: _runs(database)),
         ("vectors", lambda: _vectors(database)),
         *((rule.check, lambda rule=rule: _apply(database, rule, now_ms)) for rule in rules),
     ]
@@ -485,9 +483,9 @@ def _windows(database: Database) -> CheckFinding:
     return _finding("windows", "all stored windows are readable", "unreadable windows", bad)
 
 
-def _runs(database: Database, dead: Callable[[ProcessIdentity], bool]) -> CheckFinding:
+def _runs(database: Database) -> CheckFinding:
     """Report interrupted runs. They are normal after a kill: the next run closes them."""
-    interrupted = [f"run {row.id}" for row in RunTable(database).running() if dead(row.holder)]
+    interrupted = [f"run {row.id}" for row in RunTable(database).running() if is_dead(row.holder)]
     detail = (
         f"interrupted: {', '.join(interrupted)}; the next sync closes them" if interrupted else "no interrupted runs"
     )

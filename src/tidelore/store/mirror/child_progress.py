@@ -33,7 +33,6 @@ class ChildRefusal(Struct, frozen=True):
     kind: str
     attempts: int
     error: str
-    first_refused_at: int
     next_attempt_at: int
 
 

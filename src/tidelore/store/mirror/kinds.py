@@ -11,6 +11,8 @@ from types import MappingProxyType
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tidelore.core.references import Kind
+
 
 class ParentKind(Struct, frozen=True):
     """A kind of parent: its table, the name used in its indexes, and the column of the children that refers to it.
@@ -92,6 +94,8 @@ MERGE_REQUEST = ParentKind(
     on_demand=(POSITIONS,),
 )
 PARENT_KINDS: Mapping[str, ParentKind] = MappingProxyType({kind.table: kind for kind in (ISSUE, MERGE_REQUEST)})
+PARENTS: Mapping[Kind, ParentKind] = MappingProxyType({"issue": ISSUE, "mr": MERGE_REQUEST})
+"""The kinds of parents as references name them."""
 EVENT_TABLES: Mapping[str, str] = MappingProxyType(
     {
         **{kind: f"resource_{kind}_events" for kind in ("state", "label", "milestone")},

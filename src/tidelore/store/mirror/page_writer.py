@@ -30,9 +30,8 @@ from tidelore.store.database.port import Database, Transaction
 from tidelore.store.mirror.child_progress import make_due
 from tidelore.store.mirror.child_writer import Read
 from tidelore.store.mirror.documents import SOURCE_TYPES, DocumentSource
+from tidelore.store.mirror.kinds import PARENTS
 from tidelore.store.mirror.parents import (
-    ISSUES,
-    MERGE_REQUESTS,
     Family,
     LinkCounts,
     row_ids,
@@ -145,9 +144,6 @@ def _numbers(ids: Iterable[RemoteId]) -> list[int]:
     return [key for key in ids if isinstance(key, int)]
 
 
-FAMILIES: dict[Kind, Family] = {"issue": ISSUES, "mr": MERGE_REQUESTS}
-
-
 class FetchedItem(Struct, frozen=True):
     """An item to store. Without a `row` its project is stored first, from the `record`."""
 
@@ -220,9 +216,9 @@ def store_fetched_items(
 
 def sources_of(read: Read, kind: Kind, parent_id: int) -> tuple[DocumentSource, ...]:
     """Return the sources of an item's documents: the item and its discussions."""
-    family = FAMILIES[kind]
-    rows = read(f"SELECT id FROM discussions WHERE {family.kind.column} = :id ORDER BY id", {"id": parent_id})
-    return DocumentSource(SOURCE_TYPES[family.table], parent_id), *(
+    parents = PARENTS[kind]
+    rows = read(f"SELECT id FROM discussions WHERE {parents.column} = :id ORDER BY id", {"id": parent_id})
+    return DocumentSource(SOURCE_TYPES[parents.table], parent_id), *(
         DocumentSource("discussion", row[0]) for row in rows
     )
 
@@ -231,7 +227,7 @@ def holds(database: Database, kind: Kind, project_id: int, iid: int) -> bool:
     """Return whether the copy has this item and it is not a tombstone."""
     return bool(
         database.read(
-            f"SELECT 1 FROM {FAMILIES[kind].table} WHERE project_id = :project_id AND iid = :iid"
+            f"SELECT 1 FROM {PARENTS[kind].table} WHERE project_id = :project_id AND iid = :iid"
             " AND deleted_at IS NULL LIMIT 1",
             {"project_id": project_id, "iid": iid},
         )

@@ -128,7 +128,7 @@ def check_identity(project: ProjectRow, remote_id: int, name: str | None = None)
 
 
 def set_tracking_rule(tx: Transaction, project_id: int, rule: str) -> None:
-    """Store the rule for whose authors and labels open pull requests were looked for."""
+    """Store the rule by which open pull requests were last tracked."""
     tx.execute("UPDATE projects SET tracking_rule = :rule WHERE id = :id", {"rule": rule, "id": project_id})
 
 

@@ -1,8 +1,8 @@
 """Stores how each host was last accessed, and ends pauses after refusals when that changes (table `source_access`).
 
-A refusal answers the credentials of a request: with others, or at another address, there is no reason to wait before
-the next attempt. Accounts are due at once, because their next poll was scheduled by the earlier settings. Positions and
-stored items stay as they are. Without a change this is one read.
+A server refuses a request because of its credentials. With other credentials, or at another address, the next attempt
+is made without a pause. Accounts are due at once, because their next poll was scheduled by the earlier settings.
+Positions and stored items are not changed. Without a change this is one read.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ _AGAIN = (
 _ACCOUNTS_AGAIN = "UPDATE accounts SET next_poll_at = :now WHERE state <> 'paused' AND next_poll_at > :now"
 
 
-def note_access(database: Database, fingerprints: Mapping[str, str], now_ms: int) -> list[str]:
-    """Store how hosts are accessed now; return those whose address or credentials changed since the last time."""
+def note_access(database: Database, fingerprints: Mapping[str, str], now_ms: int) -> None:
+    """Store how hosts are accessed now; end the pauses of those whose address or credentials changed."""
     known: dict[str, str] = {row[0]: row[1] for row in database.read("SELECT source, fingerprint FROM source_access")}
     new = {source: value for source, value in fingerprints.items() if known.get(source) != value}
-    changed = [source for source in new if source in known]
     if new:
         with database.transaction() as tx:
             for source, fingerprint in new.items():
@@ -36,9 +35,8 @@ def note_access(database: Database, fingerprints: Mapping[str, str], now_ms: int
                     " updated_at = excluded.updated_at",
                     {"source": source, "fingerprint": fingerprint, "now": now_ms},
                 )
-            for source in changed:
-                _end_pauses(tx, source, now_ms)
-    return changed
+                if source in known:
+                    _end_pauses(tx, source, now_ms)
 
 
 def _end_pauses(tx: Transaction, source: str, now_ms: int) -> None:

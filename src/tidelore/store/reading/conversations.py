@@ -14,13 +14,12 @@ from msgspec import Struct
 from tidelore.core.errors import NotFound, UserError
 from tidelore.core.references import NOUNS, SIGNS, Kind, Reference, other_kind, sign_of, wrong_kind
 from tidelore.store.database.port import Database
-from tidelore.store.mirror.kinds import EVENT_TABLES, ISSUE, MERGE_REQUEST, TOPICS, ParentKind
+from tidelore.store.mirror.kinds import EVENT_TABLES, PARENTS, TOPICS, ParentKind
 from tidelore.store.mirror.projects import ProjectRow, list_projects, match_project
+from tidelore.store.reading.lists import labels_of
 
 if TYPE_CHECKING:
     from tidelore.core.model import FileChangeRecord
-
-PARENTS: dict[Kind, ParentKind] = {"issue": ISSUE, "mr": MERGE_REQUEST}
 
 
 class ResolveCandidate(Struct, frozen=True):
@@ -282,23 +281,23 @@ class Conversation(Struct, frozen=True, kw_only=True):
 
 def read_conversation(database: Database, kind: Kind, parent_id: int) -> Conversation:
     """Return the conversation of one stored issue or merge request."""
-    family = PARENTS[kind]
+    parents = PARENTS[kind]
     shape = MergeRequestRow if kind == "mr" else IssueRow
     (source, project_id, project, *values) = database.read(
-        f"SELECT p.source, p.id, p.path, {_parent_columns(shape)} FROM {family.table} t"
+        f"SELECT p.source, p.id, p.path, {_parent_columns(shape)} FROM {parents.table} t"
         " JOIN projects p ON p.id = t.project_id WHERE t.id = :id",
-        {"id": parent_id, "kind": family.table},
+        {"id": parent_id, "kind": parents.table},
     )[0]
     parent: IssueRow | MergeRequestRow = shape(*values)
     return Conversation(
         parent=parent,
         project=project,
         project_id=project_id,
-        labels=_labels(database, family, parent_id),
-        assignees=_people(database, family, "assignees", parent_id),
-        reviewers=_people(database, family, "reviewers", parent_id),
-        threads=_threads(database, family, parent_id),
-        events={name: _count_events(database, family, table, parent_id) for name, table in EVENT_TABLES.items()},
+        labels=labels_of(database, parents, [parent_id]).get(parent_id, ()),
+        assignees=_people(database, parents, "assignees", parent_id),
+        reviewers=_people(database, parents, "reviewers", parent_id),
+        threads=_threads(database, parents, parent_id),
+        events={name: _count_events(database, parents, table, parent_id) for name, table in EVENT_TABLES.items()},
         closes=_closes(database, parent_id) if kind == "mr" else (),
         closed_by=_closed_by(database, source, parent.remote_id) if kind == "issue" else (),
         files=_files(database, parent) if isinstance(parent, MergeRequestRow) else (),
@@ -322,34 +321,25 @@ def _parent_columns(shape: type[Struct]) -> str:
     return ", ".join(progress.get(name, f"t.{name}") for name in shape.__struct_fields__)
 
 
-def _labels(database: Database, family: ParentKind, parent_id: int) -> tuple[str, ...]:
-    rows = database.read(
-        f"SELECT l.name FROM {family.label_table} x JOIN labels l ON l.id = x.label_id WHERE x.{family.column} = :id",
-        {"id": parent_id},
-    )
-    # Sorted here, because the two databases use different collations.
-    return tuple(sorted(name for (name,) in rows))
-
-
-def _people(database: Database, family: ParentKind, what: str, parent_id: int) -> tuple[str, ...]:
-    table = family.people.get(what)
+def _people(database: Database, parents: ParentKind, what: str, parent_id: int) -> tuple[str, ...]:
+    table = parents.people.get(what)
     if table is None:
         return ()
-    rows = database.read(f"SELECT username FROM {table} WHERE {family.column} = :id", {"id": parent_id})
+    rows = database.read(f"SELECT username FROM {table} WHERE {parents.column} = :id", {"id": parent_id})
     return tuple(sorted(name for (name,) in rows))
 
 
-def _threads(database: Database, family: ParentKind, parent_id: int) -> tuple[Thread, ...]:
+def _threads(database: Database, parents: ParentKind, parent_id: int) -> tuple[Thread, ...]:
     """Return the discussions in the order in which they were started."""
     heads = database.read(
         "SELECT id, remote_id, individual_note, resolvable, resolved FROM discussions"
-        f" WHERE {family.column} = :id ORDER BY COALESCE(first_note_at, 0), id",
+        f" WHERE {parents.column} = :id ORDER BY COALESCE(first_note_at, 0), id",
         {"id": parent_id},
     )
     # CROSS JOIN keeps this order in SQLite: from the parent's discussions to their notes, never through all notes.
     rows = database.read(
         f"SELECT d.id, {_columns('n', NoteRow)} FROM discussions d CROSS JOIN notes n"
-        f" WHERE d.{family.column} = :id AND n.discussion_id = d.id ORDER BY d.id, n.position, n.id",
+        f" WHERE d.{parents.column} = :id AND n.discussion_id = d.id ORDER BY d.id, n.position, n.id",
         {"id": parent_id},
     )
     notes: dict[int, list[NoteRow]] = {}
@@ -361,8 +351,8 @@ def _threads(database: Database, family: ParentKind, parent_id: int) -> tuple[Th
     )
 
 
-def _count_events(database: Database, family: ParentKind, table: str, parent_id: int) -> int:
-    rows = database.read(f"SELECT COUNT(*) FROM {table} WHERE {family.column} = :id", {"id": parent_id})
+def _count_events(database: Database, parents: ParentKind, table: str, parent_id: int) -> int:
+    rows = database.read(f"SELECT COUNT(*) FROM {table} WHERE {parents.column} = :id", {"id": parent_id})
     return int(rows[0][0])
 
 

@@ -10,9 +10,7 @@ from msgspec import Struct
 from tidelore.core.references import Kind
 from tidelore.store.database.port import Database
 from tidelore.store.database.statements import Where
-from tidelore.store.mirror.kinds import EVENT_TABLES, ISSUE, MERGE_REQUEST, ParentKind
-
-_PARENTS: dict[Kind, ParentKind] = {"issue": ISSUE, "mr": MERGE_REQUEST}
+from tidelore.store.mirror.kinds import EVENT_TABLES, PARENTS
 
 
 def count_by_state(database: Database, table: str, project_id: int | None) -> dict[str, int]:
@@ -50,7 +48,7 @@ def count_events(database: Database, kind: Kind, project_id: int | None) -> dict
 
 def count_notes(database: Database, kind: Kind, project_id: int | None) -> NoteCount:
     """Return how many notes there are on issues, or on merge requests."""
-    parent, where = _PARENTS[kind], _live(project_id)
+    parent, where = PARENTS[kind], _live(project_id)
     rows = database.read(
         "SELECT COALESCE(SUM(1 - n.is_system), 0), COALESCE(SUM(n.is_system), 0), COALESCE(SUM(CASE WHEN"
         " n.position_new_path IS NOT NULL OR n.position_old_path IS NOT NULL THEN 1 ELSE 0 END), 0)"
@@ -68,7 +66,7 @@ def count_files(database: Database, project_id: int | None) -> int:
 
 
 def _count_children(database: Database, table: str, kind: Kind, project_id: int | None) -> int:
-    parent = _PARENTS[kind]
+    parent = PARENTS[kind]
     source = f"{table} c JOIN {parent.table} t ON t.id = c.{parent.column}"
     return _count(database, source, Where("t.deleted_at IS NULL"), project_id)
 

@@ -17,8 +17,9 @@ from msgspec.structs import replace
 from tidelore.store.database.port import Database
 from tidelore.store.mirror.kinds import ISSUE, MERGE_REQUEST, ParentKind
 from tidelore.store.mirror.posts import parts_of
+from tidelore.store.reading.lists import labels_of
 
-PARENTS: dict[str, ParentKind] = {"issue": ISSUE, "merge_request": MERGE_REQUEST}
+PARENTS_BY_TYPE: dict[str, ParentKind] = {"issue": ISSUE, "merge_request": MERGE_REQUEST}
 
 
 class ParentSource(Struct, frozen=True):
@@ -69,21 +70,15 @@ def read_parents(database: Database, source_type: str, ids: Sequence[int]) -> di
     """Return those of these parents that are not deleted."""
     if not ids:
         return {}
-    family = PARENTS[source_type]
+    parents = PARENTS_BY_TYPE[source_type]
     wanted = {"ids": database.integers(ids)}
     rows = database.read(
         "SELECT id, project_id, title, description, state, author_username, web_url, created_at, updated_at"
-        f" FROM {family.table} WHERE deleted_at IS NULL AND id {database.among('ids')}",
+        f" FROM {parents.table} WHERE deleted_at IS NULL AND id {database.among('ids')}",
         wanted,
     )
-    labels = _grouped(
-        database.read(
-            f"SELECT x.{family.column}, l.name FROM {family.label_table} x JOIN labels l ON l.id = x.label_id"
-            f" WHERE x.{family.column} {database.among('ids')} ORDER BY l.name",
-            wanted,
-        )
-    )
-    people = _people(database, family, wanted)
+    labels = labels_of(database, parents, ids)
+    people = _people(database, parents, wanted)
     paths = _paths(database, wanted) if source_type == "merge_request" else {}
     return {
         row[0]: replace(
@@ -108,11 +103,11 @@ def read_threads(database: Database, ids: Sequence[int]) -> dict[int, ThreadSour
         row_id: ("issue", issue) if issue is not None else ("merge_request", request) for row_id, issue, request in rows
     }
     # Each parent once: many discussions of a batch belong to one.
-    parents = {
+    live = {
         source_type: read_parents(
             database, source_type, sorted({key for kind, key in homes.values() if kind == source_type})
         )
-        for source_type in PARENTS
+        for source_type in PARENTS_BY_TYPE
     }
     notes = _grouped_notes(
         database.read(
@@ -125,18 +120,18 @@ def read_threads(database: Database, ids: Sequence[int]) -> dict[int, ThreadSour
         )
     )
     return {
-        row_id: ThreadSource(row_id, kind, parents[kind][parent_id], notes[row_id])
+        row_id: ThreadSource(row_id, kind, live[kind][parent_id], notes[row_id])
         for row_id, (kind, parent_id) in homes.items()
-        if parent_id in parents[kind] and row_id in notes
+        if parent_id in live[kind] and row_id in notes
     }
 
 
-def _people(database: Database, family: ParentKind, wanted: dict[str, Any]) -> dict[int, tuple[str, ...]]:
+def _people(database: Database, parents: ParentKind, wanted: dict[str, Any]) -> dict[int, tuple[str, ...]]:
     """Return the people involved in a parent: assignees, reviewers and authors of notes."""
-    column = family.column
+    column = parents.column
     parts = [
         f"SELECT {column} AS parent, username FROM {table} WHERE {column} {database.among('ids')}"
-        for table in family.people.values()
+        for table in parents.people.values()
     ]
     parts.append(
         f"SELECT d.{column}, n.author_username FROM discussions d JOIN notes n ON n.discussion_id = d.id"

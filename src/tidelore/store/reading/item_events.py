@@ -12,8 +12,7 @@ from msgspec import Struct
 
 from tidelore.core.references import Kind
 from tidelore.store.database.port import Database
-from tidelore.store.mirror.kinds import EVENT_TABLES
-from tidelore.store.reading.conversations import PARENTS
+from tidelore.store.mirror.kinds import EVENT_TABLES, PARENTS
 
 _EVENTS = {
     "state": ("t.state", "NULL"),

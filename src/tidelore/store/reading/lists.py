@@ -5,14 +5,14 @@ Every filter is a condition with bound parameters: no user text becomes part of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tidelore.store.database.port import Database
-from tidelore.store.database.statements import Where
+from tidelore.store.database.statements import Where, escape_like
 from tidelore.store.mirror.kinds import MERGE_REQUEST, ParentKind
 
 SORTS = {"updated": "updated_at", "created": "created_at"}
@@ -157,73 +157,75 @@ def page_conditions(wanted: PageFilter, equal: Mapping[str, str]) -> Where:
     return where.narrow("t.updated_at >= :since", since=wanted.since)
 
 
-def list_parents(database: Database, family: ParentKind, wanted: ListFilter) -> Listing[ListedParent]:
+def list_parents(database: Database, parents: ParentKind, wanted: ListFilter) -> Listing[ListedParent]:
     """Return one page of a list, newest first by default."""
-    own = _OF_REQUESTS if family is MERGE_REQUEST else _OF_ISSUES
+    own = _OF_REQUESTS if parents is MERGE_REQUEST else _OF_ISSUES
     select = (
         "SELECT t.id, p.path, t.iid, t.title, t.state, t.author_username, t.milestone_title, t.created_at,"
         f" t.updated_at, t.deleted_at, t.web_url, t.references_short, {own}"
     )
-    where = _conditions(family, wanted)
+    where = _conditions(parents, wanted)
     # Otherwise SQLite counts with a narrower index and reads every row for its state.
-    index = _LIVE[family.table] if set(where.params) == {"state"} and not wanted.deleted else None
+    index = _LIVE[parents.table] if set(where.params) == {"state"} and not wanted.deleted else None
     sort, ascending = SORTS[wanted.sort], wanted.ascending
     page = read_page(
-        database, select, family.table, ListedParent, wanted, where, sort=sort, ascending=ascending, count_index=index
+        database, select, parents.table, ListedParent, wanted, where, sort=sort, ascending=ascending, count_index=index
     )
     ids = [item.id for item in page.items]
-    labels = _labels(database, family, ids)
-    talk = _talk(database, family, ids) if wanted.with_talk else {}
+    labels = labels_of(database, parents, ids)
+    talk = _talk(database, parents, ids) if wanted.with_talk else {}
     items = [
         replace(item, labels=labels.get(item.id, ()), talk=talk.get(item.id, DiscussionCounts())) for item in page.items
     ]
     return replace(page, items=items)
 
 
-def _conditions(family: ParentKind, wanted: ListFilter) -> Where:
+def _conditions(parents: ParentKind, wanted: ListFilter) -> Where:
     where = page_conditions(wanted, _EQUAL)
-    link = f"x.{family.column} = t.id"
+    link = f"x.{parents.column} = t.id"
     for name, people in (("assignee", "assignees"), ("reviewer", "reviewers")):
-        table = family.people.get(people)
+        table = parents.people.get(people)
         given = {name: getattr(wanted, name)}
         where.narrow(f"EXISTS (SELECT 1 FROM {table} x WHERE {link} AND x.username = :{name})", **given)
     for place, label in enumerate(wanted.labels):
         where.narrow(
-            f"EXISTS (SELECT 1 FROM {family.label_table} x JOIN labels l ON l.id = x.label_id"
+            f"EXISTS (SELECT 1 FROM {parents.label_table} x JOIN labels l ON l.id = x.label_id"
             f" WHERE {link} AND l.name = :label_{place})",
             **{f"label_{place}": label},
         )
     return where
 
 
-def _labels(database: Database, family: ParentKind, ids: list[int]) -> dict[int, tuple[str, ...]]:
+def labels_of(database: Database, parents: ParentKind, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
+    """Return the labels of those of these items that have some, sorted."""
     rows = database.read(
-        f"SELECT x.{family.column}, l.name FROM {family.label_table} x JOIN labels l ON l.id = x.label_id"
-        f" WHERE x.{family.column} {database.among('ids')} ORDER BY l.name",
+        f"SELECT x.{parents.column}, l.name FROM {parents.label_table} x JOIN labels l ON l.id = x.label_id"
+        f" WHERE x.{parents.column} {database.among('ids')}",
         {"ids": database.integers(ids)},
     )
-    found: dict[int, tuple[str, ...]] = {}
+    found: dict[int, list[str]] = {}
     for parent, name in rows:
-        found[parent] = (*found.get(parent, ()), name)
-    return found
+        found.setdefault(parent, []).append(name)
+    # Sorted here, because the two databases use different collations.
+    return {parent: tuple(sorted(names)) for parent, names in found.items()}
 
 
-def _talk(database: Database, family: ParentKind, ids: list[int]) -> dict[int, DiscussionCounts]:
+def _talk(database: Database, parents: ParentKind, ids: list[int]) -> dict[int, DiscussionCounts]:
     """Count the discussions of one page. Uses indexes only, so the cost depends on the length of the page."""
     rows = database.read(
-        f"SELECT d.{family.column}, SUM(CASE WHEN EXISTS (SELECT 1 FROM notes n WHERE n.discussion_id = d.id"
+        f"SELECT d.{parents.column}, SUM(CASE WHEN EXISTS (SELECT 1 FROM notes n WHERE n.discussion_id = d.id"
         " AND n.is_system = 0) THEN 1 ELSE 0 END), SUM(d.resolvable * (1 - COALESCE(d.resolved, 1)))"
         " FROM discussions d"
-        f" WHERE d.{family.column} {database.among('ids')} GROUP BY d.{family.column}",
+        f" WHERE d.{parents.column} {database.among('ids')} GROUP BY d.{parents.column}",
         {"ids": database.integers(ids)},
     )
     return {parent: DiscussionCounts(int(spoken), int(unresolved)) for parent, spoken, unresolved in rows}
 
 
-def read_descriptions(database: Database, family: ParentKind, ids: list[int]) -> dict[int, str | None]:
+def read_descriptions(database: Database, parents: ParentKind, ids: list[int]) -> dict[int, str | None]:
     """Return the descriptions of these items."""
     rows = database.read(
-        f"SELECT id, description FROM {family.table} WHERE id {database.among('ids')}", {"ids": database.integers(ids)}
+        f"SELECT id, description FROM {parents.table} WHERE id {database.among('ids')}", {"ids": database.integers(ids)}
     )
     return dict(rows)
 
@@ -298,13 +300,13 @@ class RecentItem(NamedTuple):
 
 
 def recent_items(
-    database: Database, family: ParentKind, project: str | None, digits: str, limit: int
+    database: Database, parents: ParentKind, project: str | None, digits: str, limit: int
 ) -> list[RecentItem]:
     """Return items whose number begins with these digits, the newest update first."""
     where = Where("t.deleted_at IS NULL").narrow("p.path = :project", project=project)
     where.narrow("CAST(t.iid AS TEXT) LIKE :digits", digits=f"{digits}%" if digits else None)
     rows = database.read(
-        f"SELECT p.path, t.iid, t.references_short, t.title FROM {family.table} t"
+        f"SELECT p.path, t.iid, t.references_short, t.title FROM {parents.table} t"
         " JOIN projects p ON p.id = t.project_id"
         f" WHERE {where} ORDER BY t.updated_at DESC, t.id DESC LIMIT :limit",
         {**where.params, "limit": limit},
@@ -324,7 +326,7 @@ _NAMES = {
 
 def names_beginning(database: Database, kind: str, begin: str, limit: int) -> list[str]:
     """Return labels, projects or users whose name begins with a text; projects also by a later part of their path."""
-    escaped = begin.replace("~", "~~").replace("%", "~%").replace("_", "~_")
+    escaped = escape_like(begin)
     patterns = [f"{escaped}%", *([f"%/{escaped}%"] if kind == "project" and begin else [])]
     found: set[str] = set()
     for sql in _NAMES[kind]:

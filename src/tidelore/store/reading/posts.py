@@ -11,7 +11,7 @@ from msgspec import Struct
 from tidelore.core.errors import NotFound
 from tidelore.core.references import PostReference
 from tidelore.store.database.port import Database, Row
-from tidelore.store.database.statements import Where
+from tidelore.store.database.statements import Where, escape_like
 from tidelore.store.reading.lists import Listing, PagePlace, read_page
 
 KINDS = ("post", "reply", "quote", "repost")
@@ -201,8 +201,7 @@ def trending(database: Database, since_ms: int, limit: int = 50, min_shares: int
     """Return the links that most people shared since an instant, most shared first; with `part` in their address."""
     params: dict[str, int | str] = {"since": since_ms, "least": min_shares, "limit": limit}
     if part:
-        escaped = part.replace("~", "~~").replace("%", "~%").replace("_", "~_")
-        params["part"] = f"%{escaped}%"
+        params["part"] = f"%{escape_like(part)}%"
     rows = database.read(ranking(database, narrowed=bool(part)), params)
     ids = [row[0] for row in rows]
     links = {row[0]: row[1:] for row in _links(database, ids)}

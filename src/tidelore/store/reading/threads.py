@@ -15,8 +15,7 @@ from msgspec import Struct
 from tidelore.core.references import Kind
 from tidelore.store.database.port import Database, Row
 from tidelore.store.database.statements import Where
-from tidelore.store.mirror.kinds import ParentKind
-from tidelore.store.reading.conversations import PARENTS
+from tidelore.store.mirror.kinds import PARENTS, ParentKind
 
 
 class ThreadFilter(Struct, frozen=True, kw_only=True):
@@ -114,15 +113,15 @@ def find_threads(database: Database, wanted: ThreadFilter) -> list[ThreadMark]:
 
 
 def _marks_of(database: Database, kind: Kind, wanted: ThreadFilter) -> list[ThreadMark]:
-    family = PARENTS[kind]
+    parents = PARENTS[kind]
     login, params = _login(wanted.logins)
     conditions = _conditions(wanted)
     params |= conditions.params
-    column = family.column
+    column = parents.column
     in_discussions = (
         f"SELECT t.id, d.id, last.id, last.created_at, d.resolvable, d.resolved, {login},"
-        f" {_our_part(family, login, 'w.discussion_id = d.id')}"
-        f" FROM projects p CROSS JOIN {family.table} t CROSS JOIN discussions d CROSS JOIN notes last"
+        f" {_our_part(parents, login, 'w.discussion_id = d.id')}"
+        f" FROM projects p CROSS JOIN {parents.table} t CROSS JOIN discussions d CROSS JOIN notes last"
         f" WHERE t.project_id = p.id AND d.{column} = t.id AND last.id = {_LAST_OF_DISCUSSION}"
         f" AND (d.individual_note = 0 OR d.resolvable = 1) AND {conditions}"
         + (" AND d.resolvable = 1 AND COALESCE(d.resolved, 0) = 0" if wanted.unresolved else "")
@@ -131,8 +130,8 @@ def _marks_of(database: Database, kind: Kind, wanted: ThreadFilter) -> list[Thre
     if not wanted.unresolved:
         among = f"w.discussion_id IN (SELECT d.id FROM discussions d WHERE d.{column} = t.id AND d.individual_note = 1)"
         rows += database.read(
-            f"SELECT t.id, NULL, last.id, last.created_at, 0, NULL, {login}, {_our_part(family, login, among)}"
-            f" FROM projects p CROSS JOIN {family.table} t CROSS JOIN notes last"
+            f"SELECT t.id, NULL, last.id, last.created_at, 0, NULL, {login}, {_our_part(parents, login, among)}"
+            f" FROM projects p CROSS JOIN {parents.table} t CROSS JOIN notes last"
             f" WHERE t.project_id = p.id AND last.id = {_last_comment(column)} AND {conditions}",
             params,
         )
@@ -158,10 +157,10 @@ def _conditions(wanted: ThreadFilter) -> Where:
     )
 
 
-def _our_part(family: ParentKind, login: str, notes: str) -> str:
+def _our_part(parents: ParentKind, login: str, notes: str) -> str:
     """Return the columns about us: whether we spoke last, whether the item is ours, whether we wrote in the thread."""
     assigned = (
-        f"EXISTS (SELECT 1 FROM {family.people['assignees']} a WHERE a.{family.column} = t.id"
+        f"EXISTS (SELECT 1 FROM {parents.people['assignees']} a WHERE a.{parents.column} = t.id"
         f" AND LOWER(a.username) = {login})"
     )
     wrote = f"EXISTS (SELECT 1 FROM notes w WHERE {notes} AND w.is_system = 0 AND LOWER(w.author_username) = {login})"
@@ -195,16 +194,16 @@ def find_review_requests(
     """Return the open merge requests that we are asked to review and wrote nothing in, the newest update first."""
     if not logins:
         return []
-    family = PARENTS["mr"]
+    parents = PARENTS["mr"]
     login, params = _login(logins)
     conditions = _conditions(ThreadFilter(project_id=project_id, state="opened"))
     rows = database.read(
         "SELECT t.id, p.id, p.path, t.iid, t.references_full, t.references_short, t.title, t.author_username,"
-        f" t.author_association, t.updated_at, t.web_url FROM projects p CROSS JOIN {family.people['reviewers']} r"
-        f" CROSS JOIN {family.table} t WHERE t.id = r.{family.column} AND t.project_id = p.id AND {login} <> ''"
+        f" t.author_association, t.updated_at, t.web_url FROM projects p CROSS JOIN {parents.people['reviewers']} r"
+        f" CROSS JOIN {parents.table} t WHERE t.id = r.{parents.column} AND t.project_id = p.id AND {login} <> ''"
         f" AND LOWER(r.username) = {login} AND t.draft = 0 AND LOWER(COALESCE(t.author_username, '')) <> {login}"
         f" AND {conditions} AND NOT EXISTS (SELECT 1 FROM discussions d CROSS JOIN notes n"
-        f" WHERE d.{family.column} = t.id AND n.discussion_id = d.id AND LOWER(n.author_username) = {login})"
+        f" WHERE d.{parents.column} = t.id AND n.discussion_id = d.id AND LOWER(n.author_username) = {login})"
         " ORDER BY t.updated_at DESC, t.id DESC",
         params | conditions.params,
     )
@@ -264,11 +263,11 @@ def _thread_row(
     )
 
 
-def _items(database: Database, family: ParentKind, ids: Sequence[int]) -> dict[int, Row]:
+def _items(database: Database, parents: ParentKind, ids: Sequence[int]) -> dict[int, Row]:
     rows = database.read(
         "SELECT t.id, p.id, p.path, t.iid, t.references_full, t.references_short, t.title, t.state, t.author_username,"
         " t.author_association, t.web_url"
-        f" FROM {family.table} t JOIN projects p ON p.id = t.project_id WHERE t.id {database.among('ids')}",
+        f" FROM {parents.table} t JOIN projects p ON p.id = t.project_id WHERE t.id {database.among('ids')}",
         {"ids": database.integers(ids)},
     )
     return {row[0]: row[1:] for row in rows}
@@ -288,16 +287,16 @@ def _heads(database: Database, ids: Sequence[int]) -> dict[int, Row]:
     return {row[0]: row[1:] for row in rows}
 
 
-def _comment_heads(database: Database, family: ParentKind, ids: Sequence[int]) -> dict[int, Row]:
+def _comment_heads(database: Database, parents: ParentKind, ids: Sequence[int]) -> dict[int, Row]:
     """Return the same for the comments of items outside threads, which have no state."""
     of_item = (
-        f"FROM discussions d CROSS JOIN notes n WHERE d.{family.column} = t.id AND n.discussion_id = d.id"
+        f"FROM discussions d CROSS JOIN notes n WHERE d.{parents.column} = t.id AND n.discussion_id = d.id"
         f" AND {_COMMENTS} AND {_SPOKEN}"
     )
     rows = database.read(
         f"SELECT t.id, NULL, 0, NULL, NULL, NULL, (SELECT COUNT(*) {of_item}),"
         f" (SELECT n.id {of_item} ORDER BY n.created_at, n.id LIMIT 1)"
-        f" FROM {family.table} t WHERE t.id {database.among('ids')}",
+        f" FROM {parents.table} t WHERE t.id {database.among('ids')}",
         {"ids": database.integers(ids)},
     )
     return {row[0]: row[1:] for row in rows}

@@ -7,8 +7,8 @@ from msgspec import Struct
 from tidelore.core.errors import NotFound
 from tidelore.core.references import KINDS, NOUNS, Reference
 from tidelore.store.database.port import Database
-from tidelore.store.mirror.kinds import TOPICS
-from tidelore.store.reading.conversations import PARENTS, candidates, choose_candidate, named_project
+from tidelore.store.mirror.kinds import PARENTS, TOPICS
+from tidelore.store.reading.conversations import candidates, choose_candidate, named_project
 from tidelore.store.reading.lists import SHARED, SORTS, Listing, PageFilter, page_conditions, read_page
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from tidelore.store.database.port import Database
+from tidelore.store.database.statements import escape_like
 from tidelore.store.mirror.accounts import AccountRow
 from tidelore.store.mirror.child_progress import IS_DUE
 from tidelore.store.mirror.kinds import ParentKind
@@ -116,7 +117,7 @@ def accounts(database: Database, part: str) -> list[AccountRow]:
     """Return accounts by handle, filtered by a part of it, up to the limit."""
     rows = database.read(
         f"{_ACCOUNTS} WHERE handle LIKE :part ESCAPE '~' ORDER BY handle, id LIMIT :most",
-        {"part": f"%{_literal(part.lower())}%", "most": MOST},
+        {"part": f"%{escape_like(part.lower())}%", "most": MOST},
     )
     return [AccountRow(*row) for row in rows]
 
@@ -166,11 +167,6 @@ def blocked_pulls(database: Database) -> int:
 def quarantined(database: Database) -> int:
     """Return how many items are in quarantine."""
     return _bounded(database, "quarantine")
-
-
-def _literal(part: str) -> str:
-    """Return text with its wildcards escaped."""
-    return part.replace("~", "~~").replace("%", "~%").replace("_", "~_")
 
 
 def _bounded(database: Database, source: str, **params: int) -> int:

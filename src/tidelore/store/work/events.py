@@ -222,7 +222,6 @@ def lease_next(
     lease_ms: int,
     holder: str,
     *,
-    repo: str | None = None,
     pr: int | None = None,
     project_ids: Sequence[int] | None = None,
     include_closed: bool = False,
@@ -237,7 +236,7 @@ def lease_next(
         # Without this, two concurrent callers would each consider the other's thread free.
         tx.execute(_ONE_AT_A_TIME[database.dialect])
         # A batch of follow-ups that is being rebuilt disappears between the read and the update.
-        where = _narrowed(database, repo, pr, project_ids)
+        where = _narrowed(database, pr, project_ids)
         if not include_closed:
             where.narrow(f"NOT {OF_ENDED}")
         while rows := _ready(database, now_ms, where):
@@ -254,13 +253,12 @@ def lease_next(
 def peek(
     database: Database,
     *,
-    repo: str | None = None,
     pr: int | None = None,
     project_ids: Sequence[int] | None = None,
     limit: int = 20,
 ) -> list[EventRow]:
     """Return unprocessed events, oldest first, without leasing them."""
-    where = _narrowed(database, repo, pr, project_ids)
+    where = _narrowed(database, pr, project_ids)
     rows = database.read(
         f"SELECT {_OF_E} FROM feedback_events e WHERE {where} ORDER BY e.updated_at, e.id LIMIT :limit",
         {**where.params, "limit": limit},
@@ -338,7 +336,7 @@ def pending_counts(database: Database, now_ms: int) -> list[PendingCount]:
 
 def count_of_ended(database: Database, project_ids: Collection[int], pr: int | None = None) -> int:
     """Count the unprocessed events of merged and closed pull requests in these projects."""
-    where = _narrowed(database, None, pr, project_ids)
+    where = _narrowed(database, pr, project_ids)
     rows = database.read(f"SELECT COUNT(*) FROM feedback_events e WHERE {where} AND {OF_ENDED}", where.params)
     return int(rows[0][0])
 
@@ -383,10 +381,9 @@ def _lease(tx: Transaction, event: EventRow, holder: str, until: int) -> list[Ro
     )
 
 
-def _narrowed(database: Database, repo: str | None, pr: int | None, project_ids: Collection[int] | None) -> Where:
-    """Return the conditions for unprocessed events of a repository, a pull request, or projects."""
+def _narrowed(database: Database, pr: int | None, project_ids: Collection[int] | None) -> Where:
+    """Return the conditions for unprocessed events of a pull request, or of projects."""
     where = Where("e.processed_at IS NULL")
-    where.narrow("LOWER(e.repo_full_name) = :repo", repo=None if repo is None else repo.lower())
     where.narrow("e.pr_number = :pr", pr=pr)
     ids = None if project_ids is None else database.integers(project_ids)
     return where.narrow(f"e.project_id {database.among('projects')}", projects=ids)

@@ -44,7 +44,6 @@ class FollowupRow(Struct, frozen=True):
     body: str
     created_at: int
     updated_at: int
-    event_id: int | None
 
 
 Compose = Callable[[IssueCursor, Sequence[FollowupRow]], NewEvent]

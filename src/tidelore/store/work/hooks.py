@@ -154,10 +154,9 @@ def forget_deliveries(database: Database, before_ms: int) -> int:
 
 
 class HookedProject(Struct, frozen=True):
-    """A project that has webhooks: its first and its latest delivery."""
+    """A project that has webhooks, and when its latest delivery came."""
 
     project_id: int
-    first_at: int
     last_at: int
 
 
@@ -165,7 +164,7 @@ def hooked_projects(database: Database) -> list[HookedProject]:
     """Return the projects that have had a delivery."""
     return [
         HookedProject(*row)
-        for row in database.read("SELECT project_id, first_at, last_at FROM hook_projects ORDER BY project_id")
+        for row in database.read("SELECT project_id, last_at FROM hook_projects ORDER BY project_id")
     ]
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from tidelore.core.references import Kind, sign_of
 from tidelore.store.database.port import Database
-from tidelore.store.reading.conversations import PARENTS
+from tidelore.store.mirror.kinds import PARENTS
 
 TargetKind = Kind | Literal["topic"]
 
@@ -134,10 +134,10 @@ def find_threads_on(database: Database, on: Kind, row_id: int) -> list[ReplyTarg
 
 def _threads(database: Database, condition: str, params: dict[str, object]) -> list[ReplyTarget]:
     found: list[ReplyTarget] = []
-    for on, family in PARENTS.items():
+    for on, parents in PARENTS.items():
         rows = database.read(
             f"SELECT p.id, p.path, t.iid, t.references_full, t.references_short, {_THREAD}"
-            f" FROM projects p CROSS JOIN discussions d JOIN {family.table} t ON t.id = d.{family.column}"
+            f" FROM projects p CROSS JOIN discussions d JOIN {parents.table} t ON t.id = d.{parents.column}"
             f" WHERE d.project_id = p.id AND t.deleted_at IS NULL AND {condition} ORDER BY d.id",
             params,
         )

@@ -16,6 +16,8 @@ from tidelore.core.errors import IllegalTransition
 from tidelore.core.model import PullRecord
 from tidelore.store.database.port import Database, Transaction
 from tidelore.store.database.statements import Where, insert
+from tidelore.store.mirror.kinds import MERGE_REQUEST
+from tidelore.store.reading.lists import labels_of
 
 AWAITING, BLOCKED, MERGED, CLOSED = "awaiting_feedback", "blocked", "merged", "closed"
 STATUSES = (AWAITING, BLOCKED, MERGED, CLOSED)
@@ -55,7 +57,6 @@ class StatusStep(Struct, frozen=True):
     """One entry of a pull request's history."""
 
     id: int
-    tracked_pr_id: int
     from_status: str | None
     to_status: str
     reason: str
@@ -267,17 +268,13 @@ def _pull(number: int, title: str, state: str, author: str | None, head: str, br
 
 def open_pulls(database: Database, project_id: int) -> list[PullRecord]:
     """Return the open pull requests of a project that are stored, with their labels."""
-    params = {"project_id": project_id}
-    is_open = "m.project_id = :project_id AND m.deleted_at IS NULL AND m.state IN ('open', 'opened')"
-    labels: dict[int, list[str]] = {}
-    for number, label in database.read(
-        "SELECT m.iid, l.name FROM merge_requests m JOIN mr_labels n ON n.merge_request_id = m.id"
-        f" JOIN labels l ON l.id = n.label_id WHERE {is_open}",
-        params,
-    ):
-        labels.setdefault(number, []).append(label)
-    rows = database.read(f"SELECT {_PULL} FROM merge_requests m WHERE {is_open} ORDER BY m.iid", params)
-    return [replace(pull, labels=tuple(labels.get(pull.number, ()))) for pull in (_pull(*row) for row in rows)]
+    rows = database.read(
+        f"SELECT m.id, {_PULL} FROM merge_requests m WHERE m.project_id = :project_id AND m.deleted_at IS NULL"
+        " AND m.state IN ('open', 'opened') ORDER BY m.iid",
+        {"project_id": project_id},
+    )
+    labels = labels_of(database, MERGE_REQUEST, [row[0] for row in rows])
+    return [replace(_pull(*columns), labels=labels.get(row_id, ())) for row_id, *columns in rows]
 
 
 def set_paused(tx: Transaction, tracked_id: int, paused: bool, now_ms: int) -> bool:  # noqa: FBT001 - the value to set

@@ -135,9 +135,9 @@ def test_other_errors_do_not_count_as_a_deleted_object(status: int) -> None:
 
 def test_the_remaining_request_budget_is_read_from_the_headers() -> None:
     async def do(client: GitLabClient) -> int | None:
-        assert client.remaining is None
+        assert client.governor.remaining is None
         await client.user()
-        return client.remaining
+        return client.governor.remaining
 
     left, _ = with_client(do, answer(body=b'{"username": "a"}', RateLimit_Remaining="17", RateLimit_Reset="9999999999"))
     assert left == 17

@@ -1,4 +1,4 @@
-"""GraphQL of GitLab: how statuses are asked for, what an answer means and costs, and what is no failure."""
+"""GraphQL of GitLab: requests for statuses, the complexity of answers, and answers that are not failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting of connections, and its end when the program is asked to stop."""
+"""Pauses of connections, which end when the program is asked to stop."""
 
 from __future__ import annotations
 
