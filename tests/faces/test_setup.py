@@ -334,6 +334,14 @@ def test_doctor_reports_an_unreachable_host(desk: Desk) -> None:
     assert done.error["retryable"]
 
 
+def test_doctor_asks_a_failing_host_twice_however_often_a_sync_would(desk: Desk) -> None:
+    text = desk.config.read_text().replace("max_retries = 0", "max_retries = 9\nretry_backoff_seconds = 0.01")
+    desk.config.write_text(text)
+    fault = desk.world.faults.add("status", "GET /api/v4/projects", times=None, status=503)
+    assert desk.robot("doctor").code == 1
+    assert fault.fired == 2
+
+
 def test_doctor_reports_a_missing_project_and_continues(desk: Desk) -> None:
     desk.configure("harbor/nowhere", CONSOLE)
     desk.set_clock()
