@@ -225,6 +225,7 @@ def ask_init(home: Path, *options: str, answers: str = "") -> tuple[int, str]:
         ("\na/b c/d\n\n", [("gitlab", "https://gitlab.com", ("a/b", "c/d"), "GITLAB_TOKEN")]),
         ("https://git.example.com\nnogroup\na/b\nMINE\n", [("gitlab", "https://git.example.com", ("a/b",), "MINE")]),
         ("gitea\ngithub\nocto/tide\n\n", [("github", "https://api.github.com", ("octo/tide",), "GITHUB_TOKEN")]),
+        ("\na/b\nglpat-0123456789\nMINE\n", [("gitlab", "https://gitlab.com", ("a/b",), "MINE")]),
     ],
 )
 def test_init_on_a_terminal_asks_what_to_mirror(
