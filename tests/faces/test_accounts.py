@@ -58,6 +58,11 @@ def followed(sea: Desk) -> Desk:
 # Accounts
 
 
+@pytest.mark.parametrize("command", [("accounts", "list"), ("list", "posts"), ("sync",)])
+def test_before_the_first_account_the_remedy_is_to_add_one(sea: Desk, command: tuple[str, ...]) -> None:
+    assert "`lore accounts add HANDLE`" in sea.robot(*command).error["fix"]
+
+
 def test_accounts_are_added_by_handle_did_and_profile_address(sea: Desk) -> None:
     did = sea.world.bluesky.network.account(CAROL).did
     added = sea.run("accounts", "add", f"@{ALICE}", f"https://bsky.app/profile/{BOB}", did)

@@ -65,7 +65,7 @@ def test_without_a_configured_project_the_fix_is_named(desk: Desk) -> None:
     done = desk.robot("ingest", "--type", "issues")
     assert done.code == 2
     assert done.error["code"] == "CONFIG_INVALID"
-    assert "lore init" in done.error["fix"]
+    assert "add your projects under [[gitlab]]" in done.error["fix"]
 
 
 def test_a_full_run_is_recorded_in_the_ledger(desk: Desk) -> None:

@@ -99,6 +99,14 @@ def test_before_init_the_missing_copy_is_explained_by_init_and_later_by_sync(
     assert desk.robot("list", "issues").error["fix"].startswith("run `lore sync` first")
 
 
+def test_with_a_file_that_names_no_project_a_sync_does_not_advise_init_which_would_refuse(desk: Desk) -> None:
+    desk.config.unlink()
+    assert desk.run("init", "--no-input").code == 0
+    fix = desk.robot("sync").error["fix"]
+    assert "lore init" not in fix
+    assert "add your projects under [[gitlab]]" in fix
+
+
 def test_init_writes_to_the_given_path(desk: Desk, home: Path) -> None:
     desk.config.unlink()
     assert desk.robot("init").data == {"path": str(desk.config), "projects": [], "repos": []}
