@@ -200,7 +200,12 @@ class GitHubSource:
             raise RemotePermanent(f"could not parse pull request #{number}: {rejected.error}", reason="bad_shape")
         for item in page.items:
             return pull_of(item.record)
-        raise RemoteNotFound(f"pull request #{number} does not exist", status=404, reason="not_found")
+        raise RemoteNotFound(
+            f"pull request #{number} does not exist",
+            status=404,
+            reason="not_found",
+            fix="check the number of the pull request",
+        )
 
     async def repository(self, repo: Repo) -> RepositoryRecord:
         """Return a repository with its global id and its features."""
