@@ -77,7 +77,12 @@ class GraphQlClient(PagedQueries):
     def refuse(self) -> None:
         """Raise the error because of which no query may be sent: no token, or no points left."""
         if not self._signed_in:
-            raise _refusal("GraphQL needs a token", None)
+            raise AccessRefused(
+                "GraphQL needs a token",
+                status=403,
+                reason="graphql_refused",
+                fix="export a token in the variable that token_env names, or sign in with `gh auth login`",
+            )
         if self._exhausted is not None:
             raise self._exhausted
 

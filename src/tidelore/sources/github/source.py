@@ -141,7 +141,7 @@ class GitHubSource:
             parts = [f"signed in {who}", *describe_token(response)]
         else:
             response = await self._client.reach()
-            parts = ["reachable without a token"]
+            parts = ["reachable without a token (which review threads, closing issues and Discussions need)"]
         if self._client.remaining is not None:
             parts.append(f"{self._client.remaining:,} requests left")
         return Greeting(", ".join(parts), skew_of(response, self._clock.now_ms()), self._login)
