@@ -11,7 +11,14 @@ import msgspec
 from msgspec import Raw, Struct
 
 from tidelore.core.clock import parse_instant
-from tidelore.core.errors import AccessRefused, QueryLimited, RemoteNotFound, RemotePermanent, RemoteTransient
+from tidelore.core.errors import (
+    AccessRefused,
+    QueryLimited,
+    RemoteNotFound,
+    RemotePermanent,
+    RemoteTransient,
+    retry_advice,
+)
 from tidelore.http.limits import whole_number
 from tidelore.http.response import Response
 from tidelore.sources.github.client import GitHubClient
@@ -162,7 +169,7 @@ class GraphQlClient(PagedQueries):
             status=response.status,
             reason="rate_limit",
             retry_after_seconds=wait,
-            fix="run the command again later; it continues where it stopped",
+            fix=retry_advice(wait),
         )
         return self._exhausted
 
