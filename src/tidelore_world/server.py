@@ -24,6 +24,7 @@ from tidelore_world.world import World
 
 HOST = "127.0.0.1"
 MAX_HEAD_BYTES = 65_536
+_TLS_HANDSHAKE = b"\x16"
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 
@@ -69,6 +70,10 @@ class Connection(asyncio.Protocol):
             self._socket.receive(data)
             return
         self._buffer += data
+        if self._buffer[:1] == _TLS_HANDSHAKE:
+            # Real servers do not wait for the rest of a request either.
+            self._refuse_tls()
+            return
         while (request := self._take_request()) is not None:
             self._queue.append((request, self._loop.time()))
         if not self._busy:
@@ -78,6 +83,11 @@ class Connection(asyncio.Protocol):
         """Drop the connection at once."""
         if self._transport is not None:
             self._transport.abort()
+
+    def _refuse_tls(self) -> None:
+        if self._transport is not None:
+            self._transport.write(b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
+            self._transport.close()
 
     def _take_request(self) -> Request | None:
         end = self._buffer.find(b"\r\n\r\n")

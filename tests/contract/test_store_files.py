@@ -78,9 +78,10 @@ def test_opening_for_reading_does_not_create_a_missing_file(tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_at_the_database_path_is_a_storage_error(tmp_path: Path) -> None:
-    with pytest.raises(StorageFailed):
+def test_a_folder_at_the_database_path_is_a_storage_error_whose_remedy_is_to_name_a_file(tmp_path: Path) -> None:
+    with pytest.raises(StorageFailed, match="is a folder") as caught:
         SqliteDatabase(str(tmp_path))
+    assert caught.value.fix == "name a file in it with --db or storage.path"
 
 
 def test_a_folder_that_cannot_be_created_is_a_storage_error(tmp_path: Path) -> None:

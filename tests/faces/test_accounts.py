@@ -58,6 +58,16 @@ def followed(sea: Desk) -> Desk:
 # Accounts
 
 
+@pytest.mark.parametrize("command", [("accounts", "list"), ("list", "posts"), ("sync",)])
+def test_before_the_first_account_the_remedy_is_to_add_one(sea: Desk, command: tuple[str, ...]) -> None:
+    assert "`lore accounts add HANDLE`" in sea.robot(*command).error["fix"]
+
+
+def test_a_poll_without_accounts_says_how_to_add_one(sea: Desk) -> None:
+    done = sea.run("poll", "bluesky")
+    assert (done.code, done.out) == (0, "No accounts yet. Add one with `lore accounts add`.\n")
+
+
 def test_accounts_are_added_by_handle_did_and_profile_address(sea: Desk) -> None:
     did = sea.world.bluesky.network.account(CAROL).did
     added = sea.run("accounts", "add", f"@{ALICE}", f"https://bsky.app/profile/{BOB}", did)

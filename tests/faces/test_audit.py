@@ -277,7 +277,7 @@ def test_children_that_cannot_be_read_are_reported(mirrored: Desk) -> None:
     assert done.code == 7
     (unread,) = done.document["data"]["unread"]
     assert (unread["kind"], unread["reference"]) == ("discussions", f"{LEDGER}#2")
-    assert f"{LEDGER}#2 discussions could not be read" in mirrored.run("audit", "gitlab", "ledger").out
+    assert f"{LEDGER}#2: discussions could not be read: " in mirrored.run("audit", "gitlab", "ledger").out
 
 
 def test_rejected_credentials_stop_the_source_with_one_error(mirrored: Desk) -> None:

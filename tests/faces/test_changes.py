@@ -89,6 +89,7 @@ def test_invalid_cursors_and_times_are_refused_with_a_fix(talk: Desk) -> None:
         (["--since", "cnonsense"], "data.cursor"),
         (["--since", "c999999-1"], "this database"),
         (["--since", "whenever"], "7d"),
+        (["--since", "whenever"], "`yesterday` or `data.cursor`"),
         (["--after", "1.2.3"], "data.next"),
         (["--after", "1.2.3.4.5.sql.6"], "data.next"),
     ):

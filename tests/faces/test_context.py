@@ -52,7 +52,10 @@ def test_a_context_stays_within_its_budget_and_counts_what_is_missing(talk: Desk
         assert len(data.get(name, [])) + missing.get(name, 0) == total
     assert data["truncated"] is (budget < 6000)
     for entry in data.get("left_out", []):
-        assert talk.run(*entry["call"].replace("'", "").split()[1:]).code == 0, entry
+        shown = talk.run(*entry["call"].replace("'", "").split()[1:])
+        assert shown.code == 0, entry
+        if entry["what"] == "files":
+            assert "src/deep/folder/file59.py" in shown.out
 
 
 def test_the_decision_comes_first_and_the_linked_items_are_those_that_are_named(talk: Desk) -> None:

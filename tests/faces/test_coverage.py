@@ -120,6 +120,13 @@ def test_coverage_on_a_terminal_has_a_table_for_each_project_with_whole_names(de
     assert "PROJECT\tOF\tKIND\tPARENTS\tCURRENT\tOUTDATED\tNEVER READ\tFAILING\tUNAVAILABLE\n" in piped
 
 
+def test_coverage_without_projects_names_the_command_for_accounts(desk: Desk) -> None:
+    desk.config.write_text("[bluesky]\nposts_per_page = 10\n")
+    assert desk.run("init-db").code == 0
+    for done in (desk.run("coverage"), desk.terminal("coverage", columns=120)):
+        assert done.out == "No project is configured. `lore sync-status` shows how far accounts have been read.\n"
+
+
 def test_coverage_of_an_empty_copy_says_what_to_do(desk: Desk) -> None:
     assert desk.run("init-db").code == 0
     assert desk.terminal("coverage").out == "Nothing synced yet. Run `lore sync`.\n"

@@ -55,7 +55,23 @@ def test_doctor_reports_github_login_scopes_expiry_and_remaining_requests(hub: D
 
 def test_doctor_needs_no_token_for_a_github_on_this_machine(hub: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GITHUB_TOKEN")
-    assert findings(hub)[f"github ({hub.url})"].startswith("reachable without a token, ")
+    assert findings(hub)[f"github ({hub.url})"].startswith(
+        "reachable without a token (which review threads, closing issues and Discussions need), "
+    )
+
+
+def test_an_audit_without_a_token_names_each_unread_kind_once_and_advises_a_token(
+    hub: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GITHUB_TOKEN")
+    for title in ("One", "Two"):
+        hub.world.github.create_pull(REPO, title)
+    assert hub.run("sync", "--no-embed").code == 0
+    done = hub.run("audit", "github")
+    assert done.code == 7
+    assert f"{REPO}#1 and 1 more: review threads could not be read: GraphQL needs a token\n" in done.out
+    assert f"{REPO}#1 and 1 more: closing issues could not be read: GraphQL needs a token\n" in done.out
+    assert "fix:   export a token in the variable that token_env names" in done.err
 
 
 def test_doctor_reports_a_revoked_github_token(hub: Desk) -> None:

@@ -76,6 +76,14 @@ def test_an_existing_file_and_stdout_in_robot_mode_are_refused(filled: Desk, tmp
     assert filled.robot("export", "issues", "-o", str(target), "--force").data["rows"] == 7
 
 
+@pytest.mark.parametrize("kind", ["csv", "json", "jsonl"])
+def test_an_export_that_fails_before_the_first_row_prints_only_its_error(desk: Desk, kind: str) -> None:
+    done = desk.spawn("export", "issues", "--format", kind)
+    assert (done.code, done.out) == (6, "")
+    assert done.err.startswith("error: no database at ")
+    assert "Traceback" not in done.err
+
+
 def test_parquet_keeps_types_or_says_which_extra_is_missing(filled: Desk, tmp_path: Path) -> None:
     target = tmp_path / "issues.parquet"
     done = filled.robot("export", "issues", "-o", str(target))

@@ -49,6 +49,8 @@ def test_feedback_next_gives_the_documented_fields_and_readable_text(talk: Follo
     shown = talk.run("feedback", "next").out
     assert "Second." in shown
     assert "Lease 2-" in shown
+    for columns in (60, 80):
+        assert f"#{talk.pr} " in talk.terminal("feedback", "peek", columns=columns).out
     listed = talk.run("feedback", "peek").out
     assert "in progress" in listed
     assert "Why 40?" in listed

@@ -51,7 +51,8 @@ def test_with_two_repositories_the_repository_must_be_named(follower: Follower) 
 
 
 def test_a_missing_or_ended_pull_request_cannot_be_tracked(follower: Follower) -> None:
-    failed(follower.robot("feedback", "track", "--pr", "404"), 6, "REMOTE_NOT_FOUND")
+    missing = failed(follower.robot("feedback", "track", "--pr", "404"), 6, "REMOTE_NOT_FOUND")
+    assert missing["fix"] == "check the number of the pull request"
     failed(follower.robot("feedback", "track", "--issue", "404"), 6, "REMOTE_NOT_FOUND")
     follower.forge.merge(REPO, follower.pr)
     assert "merged" in failed(follower.robot("feedback", "track", "--pr", str(follower.pr)), 2, "USAGE")["message"]

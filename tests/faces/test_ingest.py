@@ -65,7 +65,7 @@ def test_without_a_configured_project_the_fix_is_named(desk: Desk) -> None:
     done = desk.robot("ingest", "--type", "issues")
     assert done.code == 2
     assert done.error["code"] == "CONFIG_INVALID"
-    assert "lore init" in done.error["fix"]
+    assert "add your projects under [[gitlab]]" in done.error["fix"]
 
 
 def test_a_full_run_is_recorded_in_the_ledger(desk: Desk) -> None:
@@ -132,6 +132,7 @@ def test_a_long_rate_limit_ends_the_run_and_reports_its_length(desk: Desk) -> No
     assert done.error["code"] == "RATE_LIMITED"
     assert done.error["retryable"]
     assert done.error["details"]["retry_after_seconds"] == pytest.approx(3600, abs=5)
+    assert done.error["fix"] == "run the command again in 60 minutes; it continues where it stopped"
 
 
 def test_a_project_the_server_does_not_have_is_not_found(desk: Desk) -> None:

@@ -223,6 +223,8 @@ def test_search_reports_the_age_of_the_copy(filled: Desk) -> None:
         (["x", "--after", "3-00000000"], 2, "different query"),
         (["x", "type:banana"], 2, "banana"),
         (["x", "since:yesterday"], 2, "7d"),
+        (["x", "since:yesterday"], 2, "invalid value for since: 'yesterday'"),
+        (["x", "--since", "yesterday"], 2, "invalid value for --since: 'yesterday'"),
         (["x", "author:a", "--author", "b"], 2, "given twice"),
         (["x", "-p", "nowhere"], 6, "nowhere"),
         (["zeppelin", "--open"], 6, "no item to open"),

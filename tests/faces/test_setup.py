@@ -99,6 +99,14 @@ def test_before_init_the_missing_copy_is_explained_by_init_and_later_by_sync(
     assert desk.robot("list", "issues").error["fix"].startswith("run `lore sync` first")
 
 
+def test_with_a_file_that_names_no_project_a_sync_does_not_advise_init_which_would_refuse(desk: Desk) -> None:
+    desk.config.unlink()
+    assert desk.run("init", "--no-input").code == 0
+    fix = desk.robot("sync").error["fix"]
+    assert "lore init" not in fix
+    assert "add your projects under [[gitlab]]" in fix
+
+
 def test_init_writes_to_the_given_path(desk: Desk, home: Path) -> None:
     desk.config.unlink()
     assert desk.robot("init").data == {"path": str(desk.config), "projects": [], "repos": []}
@@ -225,6 +233,7 @@ def ask_init(home: Path, *options: str, answers: str = "") -> tuple[int, str]:
         ("\na/b c/d\n\n", [("gitlab", "https://gitlab.com", ("a/b", "c/d"), "GITLAB_TOKEN")]),
         ("https://git.example.com\nnogroup\na/b\nMINE\n", [("gitlab", "https://git.example.com", ("a/b",), "MINE")]),
         ("gitea\ngithub\nocto/tide\n\n", [("github", "https://api.github.com", ("octo/tide",), "GITHUB_TOKEN")]),
+        ("\na/b\nglpat-0123456789\nMINE\n", [("gitlab", "https://gitlab.com", ("a/b",), "MINE")]),
     ],
 )
 def test_init_on_a_terminal_asks_what_to_mirror(
@@ -332,6 +341,14 @@ def test_doctor_reports_an_unreachable_host(desk: Desk) -> None:
     assert done.code == 1
     assert done.error["code"] == "REMOTE_UNAVAILABLE"
     assert done.error["retryable"]
+
+
+def test_doctor_asks_a_failing_host_twice_however_often_a_sync_would(desk: Desk) -> None:
+    text = desk.config.read_text().replace("max_retries = 0", "max_retries = 9\nretry_backoff_seconds = 0.01")
+    desk.config.write_text(text)
+    fault = desk.world.faults.add("status", "GET /api/v4/projects", times=None, status=503)
+    assert desk.robot("doctor").code == 1
+    assert fault.fired == 2
 
 
 def test_doctor_reports_a_missing_project_and_continues(desk: Desk) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 
 import pytest
@@ -153,6 +154,14 @@ def test_a_sync_that_read_no_list_does_not_count_as_up_to_date(desk: Desk) -> No
     assert desk.run("sync").code == 1
     assert desk.query("SELECT status, mirrored_at FROM sync_runs") == [("failed", None)]
     assert desk.robot("count").document["meta"]["synced_at"] is None
+
+
+def test_a_sync_whose_lists_failed_says_that_verification_was_skipped(desk: Desk) -> None:
+    assert "no stored items yet" in desk.run("sync", "--no-embed").out
+    desk.world.faults.add("status", re.compile(r"/projects/\d+/(issues|merge_requests)$"), None, status=500)
+    out = desk.run("sync", "--no-embed").out
+    assert "no stored items yet" not in out
+    assert re.search(r"verification +skipped ", out)
 
 
 def test_commands_that_read_no_list_do_not_set_the_mirror_time(desk: Desk) -> None:

@@ -30,6 +30,21 @@ def talk(desk: Desk) -> Desk:
     return desk
 
 
+def test_who_i_am_is_known_after_the_first_sync_with_a_token_and_asked_once(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITLAB_TOKEN", "a-token-that-works")
+    desk.world.gitlab.token = "a-token-that-works"
+    assert desk.run("doctor").out.count("signed in as ") == 1
+    assert desk.run("sync", "--no-embed").code == 0
+    assert desk.robot("threads", "--waiting-on", "me").data["total"] == 0
+    route = "GET /user"
+    asked = desk.world.requests[route]
+    assert asked > 0
+    assert desk.run("sync", "--no-embed").code == 0
+    assert desk.world.requests[route] == asked
+
+
 def ids(desk: Desk, *argv: str) -> list[str]:
     return [item["id"] for item in desk.robot("threads", *argv).data["items"]]
 

@@ -90,7 +90,7 @@ def test_a_request_split_over_many_packets_is_reassembled(served: Server) -> Non
 
 def test_a_malformed_request_ends_the_connection_and_not_the_server(served: Server) -> None:
     with socket.create_connection(("127.0.0.1", served.port), timeout=5) as client:
-        client.sendall(b"\x16\x03\x01 nonsense\r\n\r\n")
+        client.sendall(b"\x03\x01 nonsense\r\n\r\n")
         try:
             received = client.recv(100)
         except ConnectionResetError:
@@ -99,6 +99,13 @@ def test_a_malformed_request_ends_the_connection_and_not_the_server(served: Serv
     connection = _connect(served)
     assert _get(connection, PROJECT)[0] == 200
     connection.close()
+
+
+def test_a_tls_handshake_is_answered_at_once_so_that_the_client_need_not_wait(served: Server) -> None:
+    with socket.create_connection((HOST, served.port), timeout=5) as connection:
+        connection.sendall(b"\x16\x03\x01\x02\x00\x01")
+        assert connection.recv(100).startswith(b"HTTP/1.1 400 ")
+        assert connection.recv(100) == b""
 
 
 def test_timeout_fault_holds_the_connection_then_drops_it(served: Server) -> None:

@@ -252,8 +252,9 @@ def list_accounts(app: App, state: str | None = None) -> AccountList:
     try:
         with app.reading() as database:
             every, counts = stored.list_accounts(database), stored.count_accounts(database)
-    except NotFound:
+    except NotFound as error:
         if not config.bluesky.accounts:
+            error.fix = "add one with `lore accounts add HANDLE`, or point --db at an existing database"
             raise
     items = [account(row, config) for row in every if state in (None, row.state)]
     waiting = stored.configured_only(config.bluesky.accounts, every)

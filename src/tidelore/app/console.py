@@ -387,7 +387,8 @@ class ConsoleViews:
 
     def _find(self, query: Query, mode: SearchMode, ranker: MeaningRanker | None, limit: int) -> SearchPage:
         database = self._database
-        wanted = resolve_filters(database, query.fields, lambda text: parse_since(text, self._app.clock.now_ms()))
+        now = self._app.clock.now_ms()
+        wanted = resolve_filters(database, query.fields, lambda text: parse_since(text, now, "since"))
         request = SearchRequest(query=query, wanted=wanted, mode=mode, limit=limit)
         return search_page(find(database, request, ranker), query)
 

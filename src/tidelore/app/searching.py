@@ -143,7 +143,8 @@ def search(app: App, question: SearchQuestion) -> SearchPage:
     start = _read_token(question.after, asked_for, written) if question.after else 0
     with app.reading() as database:
         query, corrections = astuple(spelling.correct(database, asked_for))
-        asked = resolve_filters(database, written, lambda text: parse_since(text, app.clock.now_ms()))
+        name = "since" if question.since is None else "--since"
+        asked = resolve_filters(database, written, lambda text: parse_since(text, app.clock.now_ms(), name))
         request = SearchRequest(query=query, wanted=asked, mode=question.mode, limit=question.limit, start=start)
         meaning = rank_by_meaning(app, database, query.text if request.mode != "lexical" else "")
         if meaning.extra is not None and request.mode == "semantic":

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tidelore.app.answers import Instant, copy_fields, instant, means
 from tidelore.app.reports import CHILD_NAMES
@@ -131,6 +132,10 @@ class AcceptedRepository(Struct, frozen=True, kw_only=True):
     ]
 
 
+_CHECK_SECONDS = 10
+"""How long a check waits for a response, at most twice."""
+
+
 class WrittenConfig(Struct, frozen=True):
     """The answer of `lore init`."""
 
@@ -236,7 +241,7 @@ def diagnose_setup(app: App, config_file: str, *, offline: bool = False) -> tupl
 
     findings = [_check_configuration(app.config, config_file), _check_database(app)]
     if all_hosts(app.config) and not offline:
-        findings += run_until_signalled(diagnose(app))
+        findings += run_until_signalled(diagnose(_hasty(app)))
     findings += _check_bluesky(app, offline=offline)
     findings += _stored_findings(app)
     told = [
@@ -244,6 +249,16 @@ def diagnose_setup(app: App, config_file: str, *, offline: bool = False) -> tupl
         for found in findings
     ]
     return Diagnosis(told), next((finding.error for finding in findings if finding.error is not None), None)
+
+
+def _hasty(app: App) -> App:
+    """Return the same application with shorter waits: an unreachable host would take two minutes otherwise."""
+    http, bluesky = app.config.http, app.config.bluesky
+    short = replace(
+        http, timeout_seconds=min(http.timeout_seconds, _CHECK_SECONDS), max_retries=min(http.max_retries, 1)
+    )
+    accounts = replace(bluesky, max_retries=min(bluesky.max_retries, 1))
+    return replace(app, config=replace(app.config, http=short, bluesky=accounts))
 
 
 def _check_configuration(config: Config, file: str) -> Finding:
@@ -300,7 +315,7 @@ def _check_bluesky(app: App, *, offline: bool) -> list[Finding]:
             followed = examine_accounts(database)
     if followed is None and app.config.bluesky == Bluesky():
         return []
-    findings = [] if offline else run_until_signalled(diagnose_network(app))
+    findings = [] if offline else run_until_signalled(diagnose_network(_hasty(app)))
     return [*findings, examine_stream(app.config.bluesky), *([] if followed is None else [followed])]
 
 

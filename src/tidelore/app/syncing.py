@@ -22,6 +22,7 @@ from tidelore.app.feedback_polling import (
     plan_repositories,
 )
 from tidelore.app.mirroring import document, embed, mirror, surgical_sync, sync
+from tidelore.app.reading.own_logins import learn_logins
 from tidelore.app.reports import (
     AccountsPlan,
     DocumentCounts,
@@ -40,6 +41,7 @@ from tidelore.core.errors import BudgetSpent, Cancelled, PartialSuccess, Tidelor
 from tidelore.core.progress import OnProgress, silent
 from tidelore.core.references import KINDS
 from tidelore.feedback.repositories import expects_feedback
+from tidelore.store.work.last_sync import last_success_at
 
 if TYPE_CHECKING:
     from tidelore.feedback.report import RepoReport
@@ -226,8 +228,26 @@ def plan_sync(app: App, request: SyncRequest) -> SyncPlan | ItemsPlan:
 def run_sync(app: App, request: SyncRequest, on_progress: OnProgress) -> SyncOutcome:
     """Sync projects and poll Bluesky, or refresh named items; a failing part does not stop the others.
 
-    With a limit of requests, the outcome says what it left for the next sync.
+    With a limit of requests, the outcome says what it left for the next sync. The first complete sync also asks each
+    host for our login: `lore doctor`, which is run before it, has no database to store it in.
     """
+    is_first = not request.names_items and not _has_synced(app)
+    outcome = _run_within_limits(app, request, on_progress)
+    if is_first and outcome.error is None and forge_hosts(app.config):
+        run_until_signalled(learn_logins(app))
+    return outcome
+
+
+def _has_synced(app: App) -> bool:
+    try:
+        with app.store() as database:
+            return last_success_at(database) is not None
+    except TideloreError:
+        # The sync itself reports what is wrong with the database.
+        return False
+
+
+def _run_within_limits(app: App, request: SyncRequest, on_progress: OnProgress) -> SyncOutcome:
     if not request.is_limited:
         return _run_sync(app, request, on_progress)
     from tidelore.http.limits import RequestAllowance

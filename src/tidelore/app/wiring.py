@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tidelore.core.clock import Clock, SharedClock, SystemClock
-from tidelore.core.config import Config, Host
+from tidelore.core.config import Config, Host, names_something
 from tidelore.core.config_file import database_address, is_url, load_config
 from tidelore.core.errors import Cancelled, ConfigError, NotFound, RemoteError, TideloreError
 from tidelore.store.database.migrate import migrate
@@ -148,6 +148,8 @@ class App(Struct, frozen=True):
         except NotFound as error:
             if error.has_no_copy and self.config == Config():
                 error.fix = "run `lore init` and `lore sync` first, or point --db at an existing database"
+            elif error.has_no_copy and not names_something(self.config):
+                error.fix = "add projects to the configuration file or follow accounts with `lore accounts add HANDLE`"
             raise
 
     @contextmanager

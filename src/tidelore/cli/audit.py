@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -16,12 +17,13 @@ from tidelore.app.auditing import (
     ComparedList,
     Comparison,
     EventComparison,
+    UnreadList,
     audit_followed,
     audit_mirror,
     audit_repositories,
     scrub,
 )
-from tidelore.app.reports import MirrorRun
+from tidelore.app.reports import CHILD_NAMES, MirrorRun
 from tidelore.cli.command import Invocation, lore_command
 from tidelore.cli.output.render import Output, ago, instant, plural
 from tidelore.cli.output.runs import progress, scrub_lines
@@ -146,12 +148,26 @@ def _lines(found: Comparison, limit: int) -> list[str]:
     if len(found.differences) > limit:
         more = len(found.differences) - limit
         lines.append(f"... and {more:,} more; use --limit or --robot to see more")
-    lines += [f"{entry.reference} {entry.kind} could not be read: {entry.error}" for entry in found.unread]
+    lines += _unread_lines(found.unread)
     compared = sum(scope.items + scope.children for scope in found.scopes)
     lines.append(
         f"Compared {compared:,} items and children: {plural(len(found.differences), 'difference')}; "
         f"{plural(found.requests, 'request')} in {found.seconds:.1f} s"
     )
+    return lines
+
+
+def _unread_lines(unread: Sequence[UnreadList]) -> list[str]:
+    """Return a line for each kind and error: a token that may not read a kind may not read it of any item."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for entry in unread:
+        groups.setdefault((entry.project, entry.kind, entry.error), []).append(entry.reference)
+    lines = []
+    for (_, kind, error), references in sorted(groups.items()):
+        first = min(references, key=lambda reference: (len(reference), reference))
+        more = f" and {len(references) - 1:,} more" if len(references) > 1 else ""
+        name = CHILD_NAMES.get(kind, kind.replace("_", " "))
+        lines.append(f"{first}{more}: {name} could not be read: {error}")
     return lines
 
 

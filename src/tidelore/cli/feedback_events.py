@@ -162,8 +162,8 @@ def _peek_lines(found: PendingEvents, now_ms: int) -> list[str]:
     lines = table_of(
         rows,
         Column("EVENT", lambda row: str(row.id), right=True),
-        Column("THREAD", lambda row: row.thread, colour="cyan"),
-        Column("KIND", lambda row: row.kind),
+        Column("THREAD", lambda row: row.thread, path=True, colour="cyan"),
+        Column("KIND", lambda row: row.kind, optional=True),
         Column("AUTHOR", lambda row: row.author or "ghost"),
         Column("AGE", lambda row: when(row.updated_at).removesuffix(" ago")),
         Column("STATE", lambda row: _standing(row, now_ms)),

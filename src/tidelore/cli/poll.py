@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from tidelore.app.accounts import AccountsPoll, plan_followed, poll_followed, stream_posts
+from tidelore.app.accounts import AccountsPoll, follows_accounts, plan_followed, poll_followed, stream_posts
 from tidelore.app.feedback_polling import (
     FeedbackPollRequest,
     PolledRepo,
@@ -180,6 +180,8 @@ def bluesky_command(invocation: Invocation, /, **wanted: Any) -> Output:
         return Output(plan, accounts_plan_lines(plan))
     with progress(invocation) as on_progress:
         found, error = poll_followed(invocation.logged_app(), request, on_progress)
+    if not found.accounts and not follows_accounts(invocation.app()):
+        return Output(found, ["No accounts yet. Add one with `lore accounts add`."], error)
     return Output(found, accounts_lines(found), error)
 
 

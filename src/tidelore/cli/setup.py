@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import TYPE_CHECKING
 
 import click
@@ -23,6 +24,7 @@ from tidelore.app.storage.preparing import PreparedDatabase, prepare_database
 from tidelore.cli.command import Invocation, LoreGroup, global_options, invocation_of, lore_command
 from tidelore.cli.output.render import Output, plural
 from tidelore.cli.output.table import Column, table_of
+from tidelore.core.config import VARIABLE
 from tidelore.core.config_file import check_database_address, is_url, parse_config
 from tidelore.core.errors import StorageFailed, UserError
 from tidelore.core.text import one_line
@@ -166,12 +168,18 @@ def _ask() -> tuple[str | None, str, tuple[str, ...], tuple[str, ...]]:
             raise click.UsageError(f"invalid path {wrong!r}: expected the form {form}")
         return found
 
+    def variable_name(text: str) -> str:
+        if re.match(VARIABLE, text) is None:
+            raise click.UsageError("not the name of an environment variable; do not enter the token itself")
+        return text
+
     chosen = click.prompt("Forge: gitlab, github, or the address of your GitLab", "gitlab", value_proc=forge, err=True)
     github = chosen == "github"
     form = "owner/repo" if github else "group/project"
     names = click.prompt(f"{'Repositories' if github else 'Projects'} ({form})", value_proc=paths, err=True)
     variable = "GITHUB_TOKEN" if github else "GITLAB_TOKEN"
-    token_env = click.prompt("Environment variable that holds the token", variable, err=True)
+    asked = "Environment variable that holds the token"
+    token_env: str = click.prompt(asked, variable, value_proc=variable_name, err=True)
     if github:
         return None, token_env, (), names
     return _GITLAB_COM if chosen == "gitlab" else chosen, token_env, names, ()

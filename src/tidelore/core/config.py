@@ -427,6 +427,11 @@ def forge_hosts(config: Config) -> list[ForgeHost]:
     return [host for host in hosts if host.projects or host.groups]
 
 
+def names_something(config: Config) -> bool:
+    """Return whether there is something to sync: a project, a group or an account."""
+    return bool(forge_hosts(config) or config.bluesky.accounts)
+
+
 def only_hosts(config: Config, names: Collection[str]) -> Config:
     """Return the configuration with only these hosts of the forges."""
     tables = {"gitlab": config.gitlab, "github": config.github, "others": config.others}

@@ -136,7 +136,11 @@ def _convert(tree: Any, shape: Any, root: str, file: str) -> Any:
     except msgspec.ValidationError as error:
         message, _, where = str(error).partition(" - at ")
         key = (root + where.strip("`").removeprefix("$")).removeprefix(".") or "the top level"
-        raise ConfigError(f"{file}: {key}: {message}", fix=f"correct the value of {key}", file=file, key=key) from None
+        fix = f"correct the value of {key}"
+        if "matching regex" in message and "_env" in key.rpartition(".")[2]:
+            message = "not the name of an environment variable"
+            fix = "write only the name of the variable, such as GITHUB_TOKEN; a token itself must not be stored here"
+        raise ConfigError(f"{file}: {key}: {message}", fix=fix, file=file, key=key) from None
 
 
 def _xdg(environ: Mapping[str, str], variable: str, fallback: str, name: str) -> str:

@@ -161,6 +161,17 @@ class RemoteTransient(RemoteError):
         self.retry_after_seconds = retry_after_seconds
 
 
+def retry_advice(seconds: float | None) -> str:
+    """Return when to repeat a command that a rate limit ended, rounded up to minutes or hours."""
+    if seconds is None:
+        when = "later"
+    elif (minutes := -int(-seconds // 60)) < 120:
+        when = f"in {minutes} minute{'' if minutes == 1 else 's'}"
+    else:
+        when = f"in {-(-minutes // 60)} hours"
+    return f"run the command again {when}; it continues where it stopped"
+
+
 class RateLimited(RemoteTransient):
     """The server asked for a longer pause than a run may wait."""
 

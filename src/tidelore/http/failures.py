@@ -20,6 +20,7 @@ from tidelore.core.errors import (
     RemotePermanent,
     RemoteTransient,
     ResponseTooLarge,
+    retry_advice,
 )
 from tidelore.core.redaction import redact
 from tidelore.http.limits import SECONDARY_WAIT_SECONDS, Verdict
@@ -60,7 +61,7 @@ def from_status(status: int, verdict: Verdict, url: str, said: str, *, writes: b
             reason="rate_limit",
             retry_after_seconds=verdict.wait_seconds or None,
             rule=verdict.rule,
-            fix="run the command again later; it continues where it stopped",
+            fix=retry_advice(verdict.wait_seconds or None),
         )
     if status >= 500 and writes:
         return unclear_write(url, status)

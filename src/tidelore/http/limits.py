@@ -22,6 +22,7 @@ from tidelore.core.errors import (
     RemoteError,
     RemoteTransient,
     TideloreError,
+    retry_advice,
 )
 
 _MOST_DIGITS = 12
@@ -324,7 +325,7 @@ class Governor:
                     retry_after_seconds=wait,
                     url=self._origin or None,
                     reason="rate_limit",
-                    fix="run the command again later; it continues where it stopped",
+                    fix=retry_advice(wait),
                 )
             await self._clock.sleep(wait)
 

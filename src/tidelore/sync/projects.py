@@ -362,11 +362,14 @@ def check_resources(resources: Sequence[str]) -> None:
 def check_configured(config: Config) -> None:
     """Raise ConfigError if no project or group is configured."""
     if not forge_hosts(config):
-        raise ConfigError(
-            "no project is configured",
-            fix="run `lore init`, add your projects to the configuration file, then run `lore doctor`",
-            key="gitlab.projects",
+        # `lore init` refuses to replace a file.
+        fix = (
+            "run `lore init`, add your projects to the configuration file, then run `lore doctor`"
+            if config == Config()
+            else "add your projects under [[gitlab]] or your repositories under [[github]] in the configuration file, "
+            "or follow Bluesky accounts with `lore accounts add HANDLE`"
         )
+        raise ConfigError("no project is configured", fix=fix, key="gitlab.projects")
 
 
 def choose_known(config: Config, known: Sequence[ProjectRow], wanted: str) -> ChosenProject | None:

@@ -270,6 +270,21 @@ def test_a_value_out_of_range_is_refused(text: str) -> None:
     assert "glpat-0123456789abcdef" not in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("[[gitlab]]\ntoken_env = 'glpat-0123456789abcdef'", "gitlab[0].token_env"),
+        ("[[github]]\nhandler_env = ['PATH', 'ghp_0123456789']", "github[0].handler_env[1]"),
+        ("[embedding]\napi_key_env = 'sk-0123456789'", "embedding.api_key_env"),
+    ],
+)
+def test_a_token_in_the_place_of_a_variable_name_is_refused_without_a_regular_expression(text: str, key: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_config(tomllib.loads(text), "my.toml")
+    assert caught.value.message == f"my.toml: {key}: not the name of an environment variable"
+    assert "a token itself must not be stored here" in str(caught.value.fix)
+
+
 def test_a_host_without_a_token_variable_is_allowed() -> None:
     assert parse_config({"gitlab": [{"token_env": ""}]}).gitlab[0].token_env == ""
 

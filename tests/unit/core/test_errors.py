@@ -7,7 +7,15 @@ import re
 import pytest
 
 from tidelore.core import errors
-from tidelore.core.errors import RateLimited, RemoteError, RemoteTransient, TideloreError, UserError, every_error
+from tidelore.core.errors import (
+    RateLimited,
+    RemoteError,
+    RemoteTransient,
+    TideloreError,
+    UserError,
+    every_error,
+    retry_advice,
+)
 
 EXIT_CODES = {
     "FAILURE": 1,
@@ -89,3 +97,11 @@ def test_only_temporary_errors_are_retryable() -> None:
     assert all(error.retryable for error in every_error() if issubclass(error, RemoteTransient))
     assert not any(error.retryable for error in every_error() if issubclass(error, UserError))
     assert not RemoteError.retryable
+
+
+@pytest.mark.parametrize(
+    ("seconds", "when"),
+    [(None, "later"), (1, "in 1 minute"), (61, "in 2 minutes"), (7140, "in 119 minutes"), (7201, "in 3 hours")],
+)
+def test_the_pause_after_a_rate_limit_is_rounded_up_so_that_it_is_over_then(seconds: float | None, when: str) -> None:
+    assert retry_advice(seconds) == f"run the command again {when}; it continues where it stopped"

@@ -11,7 +11,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Annotated, Any, get_args, get_origin
 
@@ -55,7 +55,9 @@ def write_export(rows: Iterable[Struct], shape: type[Struct], target: ExportTarg
     """Write rows to the file or to stdout; the file appears under its name when it is complete."""
     if target.format == "parquet":
         require("parquet", "`--format parquet`")
-    counted = _Counted(rows)
+    rows = iter(rows)
+    # An error of the database or of a filter comes before the first byte is written.
+    counted = _Counted(chain(list(islice(rows, 1)), rows))
     write = _WRITERS[target.format]
     if target.path is None:
         stream = sys.stdout.buffer
@@ -100,10 +102,13 @@ Writer = Callable[[Iterable[Struct], type[Struct], tuple[str, ...], IO[bytes]], 
 
 def _csv(rows: Iterable[Struct], _shape: type[Struct], columns: tuple[str, ...], stream: IO[bytes]) -> None:
     text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(([_cell(value) for value in _plain(row, columns).values()]) for row in rows)
-    text.detach()
+    try:
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(([_cell(value) for value in _plain(row, columns).values()]) for row in rows)
+    finally:
+        # Otherwise it closes the stream, which may be stdout, when it is collected.
+        text.detach()
 
 
 def _cell(value: Any) -> Any:

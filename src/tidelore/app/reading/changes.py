@@ -173,7 +173,11 @@ def _instant_of(text: str, now_ms: int) -> int:
     """Parse a time; `today` and `yesterday` begin at midnight UTC."""
     if text in _DAYS_AGO:
         return now_ms - now_ms % _DAY_MS - _DAYS_AGO[text] * _DAY_MS
-    return parse_since(text, now_ms)
+    try:
+        return parse_since(text, now_ms)
+    except UserError as error:
+        error.fix = f"{error.fix}; also `today`, `yesterday` or `data.cursor` of an earlier call"
+        raise
 
 
 def _check_cursor(window: _Window, newest: ChangeState, text: str) -> None:

@@ -387,7 +387,7 @@ def _call(name: str, item: ContextItem) -> str:
         return f"lore threads '{item.reference}' --unresolved"
     if name == "events":
         return f"lore context '{item.reference}' --max-tokens 20000"
-    fields = {"notes": "", "linked": " --fields closes_issues", "files": " --fields files"}[name]
+    fields = {"notes": "", "linked": " --fields closes_issues", "files": " --files --fields files"}[name]
     if name == "linked" and item.type != "mr":
         return f"lore context '{item.reference}' --max-tokens 20000"
     return f"lore show {item.type} '{item.reference}'{fields}"

@@ -351,13 +351,18 @@ def _children(report: SyncRun) -> str:
     return ", ".join(parts) or ("none found" if due else "none due")
 
 
+def _unverified(scopes: Sequence[ScopeCounts]) -> str:
+    """Return why nothing was verified: a project is not if one of its lists failed or is not read to its end."""
+    return "skipped" if any(one.error is not None or one.left for one in scopes) else "no stored items yet"
+
+
 def sync_lines(report: SyncRun) -> list[str]:
     """Return one line per stage, then the problems, then the cost."""
     scopes, vectors = report.scopes, report.embeddings
     told = {
         "ingest": f"{sum(one.created for one in scopes):,} new, {sum(one.changed for one in scopes):,} changed",
         "dependents": _children(report),
-        "scrub": "; ".join(scrub_lines(report)) if report.scrubbed else "no stored items yet",
+        "scrub": "; ".join(scrub_lines(report)) if report.scrubbed else _unverified(scopes),
     }
     if report.documents is not None:
         told["docs"] = documents_line(report.documents)

@@ -19,6 +19,7 @@ from tidelore.cli.options import json_option, only_project, project_option
 from tidelore.cli.output.render import Output, open_page, plural, when
 from tidelore.cli.output.table import Column, on_terminal, table
 from tidelore.core.clock import describe_age, format_instant
+from tidelore.core.config import forge_hosts
 
 _COUNTS = ("parents", "current", "outdated", "never_read", "failing")
 
@@ -63,7 +64,10 @@ def coverage_command(invocation: Invocation, /, project: str | None) -> Output:
     files and the like) how many issues and merge requests are current, outdated, never read, failing or unavailable.
     A list that is complete "since" a day leaves out what was last updated before (`mirror_since`).
     """
-    found = read_coverage(invocation.app(), project)
+    app = invocation.app()
+    found = read_coverage(app, project)
+    if not found.lists and not forge_hosts(app.config):
+        return Output(found, ["No project is configured. `lore sync-status` shows how far accounts have been read."])
     return Output(found, () if invocation.choices.robot else list(_lines(found)))
 
 

@@ -68,8 +68,8 @@ def threads_command(invocation: Invocation, /, **wanted: Any) -> Output:
     all open items. A thread waits for you if the last note is another person's and you wrote in the thread, own the
     item (author or assignee) or are mentioned; it waits for others if the last note is yours. Those that wait for you
     are ordered by urgency: unresolved review threads, mentions, replies to you, comments on your items; merge requests
-    that wait for your review come before them. Your login is `login` of
-    the host in the configuration, or what the host reported to `lore doctor`.
+    that wait for your review come before them. Your login is `login` of the host in the configuration, or what the
+    host reported to `lore doctor` or the first `lore sync`.
     """
     robot, in_browser = invocation.choices.robot, wanted.pop("in_browser")
     budget = wanted.pop("max_tokens")

@@ -11,7 +11,14 @@ import msgspec
 from msgspec import Raw, Struct
 
 from tidelore.core.clock import parse_instant
-from tidelore.core.errors import AccessRefused, QueryLimited, RemoteNotFound, RemotePermanent, RemoteTransient
+from tidelore.core.errors import (
+    AccessRefused,
+    QueryLimited,
+    RemoteNotFound,
+    RemotePermanent,
+    RemoteTransient,
+    retry_advice,
+)
 from tidelore.http.limits import whole_number
 from tidelore.http.response import Response
 from tidelore.sources.github.client import GitHubClient
@@ -77,7 +84,12 @@ class GraphQlClient(PagedQueries):
     def refuse(self) -> None:
         """Raise the error because of which no query may be sent: no token, or no points left."""
         if not self._signed_in:
-            raise _refusal("GraphQL needs a token", None)
+            raise AccessRefused(
+                "GraphQL needs a token",
+                status=403,
+                reason="graphql_refused",
+                fix="export a token in the variable that token_env names, or sign in with `gh auth login`",
+            )
         if self._exhausted is not None:
             raise self._exhausted
 
@@ -157,7 +169,7 @@ class GraphQlClient(PagedQueries):
             status=response.status,
             reason="rate_limit",
             retry_after_seconds=wait,
-            fix="run the command again later; it continues where it stopped",
+            fix=retry_advice(wait),
         )
         return self._exhausted
 

@@ -136,7 +136,7 @@ class GitHubSource:
             parts = [f"signed in {who}", *describe_token(response)]
         else:
             response = await self._client.reach()
-            parts = ["reachable without a token"]
+            parts = ["reachable without a token (which review threads, closing issues and Discussions need)"]
         if self._client.governor.remaining is not None:
             parts.append(f"{self._client.governor.remaining:,} requests left")
         return Greeting(", ".join(parts), skew_of(response, self._clock.now_ms()), self._login)
@@ -195,7 +195,12 @@ class GitHubSource:
             raise RemotePermanent(f"could not parse pull request #{number}: {rejected.error}", reason="bad_shape")
         for item in page.items:
             return pull_of(item.record)
-        raise RemoteNotFound(f"pull request #{number} does not exist", status=404, reason="not_found")
+        raise RemoteNotFound(
+            f"pull request #{number} does not exist",
+            status=404,
+            reason="not_found",
+            fix="check the number of the pull request",
+        )
 
     async def repository(self, repo: Repo) -> RepositoryRecord:
         """Return a repository with its global id and its features."""

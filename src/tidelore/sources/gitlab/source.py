@@ -150,7 +150,12 @@ class GitLabSource:
             raise RemotePermanent(f"could not parse merge request !{number}: {rejected.error}", reason="bad_shape")
         for item in page.items:
             return pull_of(item.record)
-        raise RemoteNotFound(f"merge request !{number} does not exist", status=404, reason="not_found")
+        raise RemoteNotFound(
+            f"merge request !{number} does not exist",
+            status=404,
+            reason="not_found",
+            fix="check the number of the merge request",
+        )
 
     async def compare(self, remote_id: int, base: str, head: str) -> str:
         """Return how a head relates to a base: "ahead", "behind", "diverged" or "identical"."""

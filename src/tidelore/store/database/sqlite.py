@@ -158,6 +158,8 @@ class SqliteDatabase:
                 os.makedirs(os.path.dirname(os.path.abspath(path)), mode=0o700, exist_ok=True)
                 # Created before SQLite opens it, so that other users can never read it.
                 os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+            elif os.path.isdir(path):
+                raise StorageFailed(f"{path} is a folder", fix="name a file in it with --db or storage.path", path=path)
         except OSError as error:
             raise StorageFailed(
                 f"cannot create {path}: {error.strerror}",

@@ -245,7 +245,10 @@ def test_the_sign_in_check_without_a_token_uses_the_rate_limit_endpoint() -> Non
     found, server = with_source(
         lambda s: s.greet(), answer(body=b"{}", headers=NOW, X_RateLimit_Remaining="60"), signed_in="no", token=None
     )
-    assert found.text == "reachable without a token, 60 requests left"
+    assert (
+        found.text
+        == "reachable without a token (which review threads, closing issues and Discussions need), 60 requests left"
+    )
     assert server.seen[0].target == "/rate_limit"
 
 
@@ -253,7 +256,7 @@ def test_the_sign_in_check_of_a_server_without_rate_limits_uses_its_metadata() -
     found, server = with_source(
         lambda s: s.greet(), answer(404, b"{}"), answer(body=b"{}", headers=NOW), signed_in="no", token=None
     )
-    assert found.text == "reachable without a token"
+    assert found.text == "reachable without a token (which review threads, closing issues and Discussions need)"
     assert [seen.target for seen in server.seen] == ["/rate_limit", "/meta"]
 
 
