@@ -75,7 +75,7 @@ def test_a_heartbeat_is_written_once_per_interval(database: Database, clock: Man
     ("finish", "status", "phase"),
     [
         (Run.finish_succeeded, "succeeded", "done"),
-        (lambda run: run.finish_succeeded_with_warnings(3), "succeeded", "done"),
+        (lambda run: run.finish_succeeded(3), "succeeded", "done"),
         (lambda run: run.finish_failed("the disk is full"), "failed", "failed"),
         (Run.finish_cancelled, "cancelled", "cancelled"),
     ],
@@ -105,7 +105,7 @@ def test_a_run_ends_once_and_cannot_be_changed_afterwards(
 
 
 def test_a_finished_run_stores_warnings_error_and_cancel_time(database: Database, clock: ManualClock) -> None:
-    start(database, clock).finish_succeeded_with_warnings(3)
+    start(database, clock).finish_succeeded(3)
     assert newest(database).warnings_count == 3
     start(database, clock).finish_failed("the disk is full")
     assert newest(database).error == "the disk is full"

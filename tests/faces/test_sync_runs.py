@@ -37,7 +37,7 @@ def filled(desk: Desk) -> Desk:
 
     done = start("lore ingest --type issues")
     done.set_counters(Counters(issues_fetched=1300, issues_ingested=1000, mrs_ingested=200, requests=34))
-    done.finish_succeeded_with_warnings(2)
+    done.finish_succeeded(2)
     start("lore ingest --type issues").finish_failed("\x1b[31m" + ERROR)
     start("lore scrub")
     close_crashed(table, clock, lambda _: True, 600_000)

@@ -150,10 +150,7 @@ class Run:
             self._write(heartbeat_at=now)
             self._beat_at = now
 
-    def finish_succeeded(self) -> None:
-        self._finish("succeeded", "done")
-
-    def finish_succeeded_with_warnings(self, warnings_count: int) -> None:
+    def finish_succeeded(self, warnings_count: int = 0) -> None:
         self._finish("succeeded", "done", warnings_count=warnings_count)
 
     def finish_partial(self, error: str, warnings_count: int) -> None:

@@ -120,7 +120,7 @@ def test_only_a_working_phase_can_be_entered(phase: str) -> None:
 def test_a_runs_warning_count_and_note_are_stored() -> None:
     rows, clock = Rows(), ManualClock()
     run = start(rows, clock, note="full")
-    run.finish_succeeded_with_warnings(3)
+    run.finish_succeeded(3)
     assert rows.rows[run.id]["warnings_count"] == 3
     assert rows.rows[run.id]["note"] == "full"
 

@@ -285,10 +285,8 @@ def _finish(session: Session, *, cancelled: bool) -> None:
         run.finish_failed(session.error)
     elif session.partial is not None:
         run.finish_partial(session.partial, session.warnings)
-    elif session.warnings:
-        run.finish_succeeded_with_warnings(session.warnings)
     else:
-        run.finish_succeeded()
+        run.finish_succeeded(session.warnings)
 
 
 def _beat(session: Session) -> None:
