@@ -58,7 +58,8 @@ class Census(Struct, frozen=True, omit_defaults=True):
 
     `token` and `met` are set only inside an instant in which more than a page of items was created. A list that is
     read by key is verified by key: `part` is the part that is being read, `token` the key after which it continues.
-    `failed_at`: the last attempt failed, and the next one is due as if the scope had been verified then.
+    `failed_at`: the last attempt failed, and the next one is due as if the scope had been verified then; `is_refused`:
+    the server refused it, and would refuse the children of its items too.
     """
 
     after: int = 0
@@ -68,6 +69,7 @@ class Census(Struct, frozen=True, omit_defaults=True):
     met: tuple[RemoteId, ...] = ()
     part: str = ""
     failed_at: int | None = None
+    is_refused: bool = False
 
 
 class LogPosition(Struct, frozen=True, omit_defaults=True):

@@ -397,6 +397,11 @@ def got_no_response(error: BaseException | None) -> bool:
     return isinstance(error, RemoteTransient) and not isinstance(error, RateLimited) and error.status is None
 
 
+def stops_source(error: RemoteError) -> bool:
+    """Return whether an error concerns every request to its source: rejected credentials or a used up rate limit."""
+    return isinstance(error, CredentialsRejected | RateLimited)
+
+
 class SourceOutages:
     """The sources, or servers of a source, that the current run no longer requests, and why (`out`).
 
@@ -431,7 +436,7 @@ class SourceOutages:
         response is stopped after two scopes in a row: one list that never responds does not stop the others, and a
         host that is down costs one round of waiting however many scopes it has.
         """
-        if isinstance(error, CredentialsRejected | RateLimited):
+        if stops_source(error):
             self.out[source] = error
         elif self._counts(error):
             self._count(source, error)

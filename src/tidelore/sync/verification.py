@@ -1,12 +1,12 @@
 """Verify the copy: re-read lists and children to find changes that cursors do not show.
 
 A run spends a small share of its requests on this, half on lists and half on children, the least recently verified
-first. A list that could not be verified waits until the others had their turn, and so do the children of its items:
-otherwise one that is hidden or refused would use up the share of every run. What was read since the run began is not
-read again. A kind that costs more requests than are left (events are
-three lists) is still verified, but only in some runs; the runs in between save requests for it. Kinds that the source
-reads for many parents at once are verified for that many with each request, together if one request reads several
-kinds. Children of items that the lists show as silently changed are read at once, outside the share.
+first. A list that could not be verified waits until the others had their turn. Children of items whose list is hidden
+or refused are left out until it is verified again: they would use up the share of every run. What was read since the
+run began is not read again. A kind that costs more requests than are left (events are three lists) is still verified,
+but only in some runs; the runs in between save requests for it. Kinds that the source reads for many parents at once
+are verified for that many with each request, together if one request reads several kinds. Children of items that the
+lists show as silently changed are read at once, outside the share.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from tidelore.core.errors import RemoteError
+from tidelore.core.errors import RemoteError, TideloreError
 from tidelore.core.progress import OnProgress, Progress, page_count, silent
 from tidelore.engine.intake import Intake, Tally
 from tidelore.engine.ports import Parent
 from tidelore.engine.scrub import Scrub
-from tidelore.http.limits import SourceOutages
+from tidelore.http.limits import SourceOutages, got_no_response, stops_source
 from tidelore.store.mirror.cursors import load_cursor, note_unverified
 from tidelore.store.mirror.projects import ProjectRow
 from tidelore.store.work.session import Session
@@ -108,18 +108,19 @@ async def scrub(
             report.error = None if report.skipped is not None else error
             outages.failed(target.source.name, error)
             if outages.reason(target.source.name) is None:
-                _note_failure(session, target, last + 1)
+                _note_failure(session, target, last + 1, is_refused=not error.retryable)
     return reports
 
 
-def _note_failure(session: Session, target: ListTarget, failed_at: int) -> None:
+def _note_failure(session: Session, target: ListTarget, failed_at: int, *, is_refused: bool) -> None:
     """Let the verification of a list wait until the others had their turn."""
     database = session.shop.database
     project = target.stored_project(database)
     assert project is not None, "only lists of known projects are verified"
     scope = target.scope(project)
     with session.writing() as tx:
-        note_unverified(tx, scope, replace(load_cursor(database, scope).census, failed_at=failed_at))
+        census = load_cursor(database, scope).census
+        note_unverified(tx, scope, replace(census, failed_at=failed_at, is_refused=is_refused))
 
 
 def _open(
@@ -205,7 +206,8 @@ async def verify(
     by_key = {target.key: target for target in targets}
     pairs = [(by_key[report.key], report) for report in scrubbed]
     await sync_children(session, pairs, on_progress, before, is_over)
-    refused = {report.source for report in scrubbed if report.error is not None}
+    # A list that fails says nothing about other requests, unless its source refuses us or does not respond.
+    refused = {report.source for report in scrubbed if report.error is not None and _is_of_source(report.error)}
     # Planned again: the lists have shown which items are gone, and silently changed ones were just read.
     spent = requests()
 
@@ -228,7 +230,7 @@ def plan(
         project = target.stored_project(shop.database)
         if project is None or target.failure is not None or reason_to_skip(shop.config, project) is not None:
             continue
-        if load_cursor(shop.database, target.scope(project)).census.failed_at is not None:
+        if load_cursor(shop.database, target.scope(project)).census.is_refused:
             continue
         report = ScopeReport(target.source.name, target.surface, target.configured, project.path, home=project)
         found.reports[place] = report
@@ -261,6 +263,10 @@ def plan(
             found.choose(turn, together)
             found.cost += each
     return found
+
+
+def _is_of_source(error: TideloreError) -> bool:
+    return not isinstance(error, RemoteError) or stops_source(error) or got_no_response(error)
 
 
 async def _read_again(again: ChildRound, refused: set[str], on_progress: OnProgress) -> list[ScopeReport]:
