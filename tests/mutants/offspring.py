@@ -206,14 +206,14 @@ SILENT = (
         why="GitLab answers as if none of its issues existed.",
     ),
     Mutant(
-        name="hidden-by-membership-alone",
+        name="hidden-by-the-settings-alone",
         invariant="scrub buries only what is not found",
         file="sources/gitlab/surfaces.py",
         before="            if not anything and await self._is_hidden() is not False:\n",
         after="            if await self._is_hidden() is not False:\n",
         test="tests/situations/gitlab/test_switched_off.py"
-        "::test_an_administrator_who_is_no_member_sees_deletions_of_what_is_shown_to_members_only",
-        why="An administrator is no member, and sees everything.",
+        "::test_deletions_are_found_in_a_list_that_the_project_says_to_hide_and_shows",
+        why="A project without a token says nothing, and deletions would never be found.",
     ),
     Mutant(
         name="failed-question-buries",

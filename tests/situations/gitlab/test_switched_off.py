@@ -88,19 +88,6 @@ def as_shown_to(bench: Bench, **fields: object) -> None:
     bench.world.rewrite(r"/projects/[^/]+$", change)
 
 
-def test_what_is_switched_off_is_kept_for_a_member_of_the_project(bench: Bench) -> None:
-    bench.set_up()
-    bench.world.gitlab.bulk(PROJECT, issues=3)
-    access = {"access_level": 40, "notification_level": 3}
-    as_shown_to(bench, permissions={"project_access": access, "group_access": access})
-    bench.world.advance(DAY)
-    run(bench, "sync", "--no-docs")
-    bench.world.gitlab.switch_off(PROJECT, "issues")
-    run(bench, "sync", "--no-docs")
-    run(bench, "scrub", "--all")
-    assert live(bench, "issues") == [1, 2, 3]
-
-
 def test_what_is_switched_off_is_kept_where_the_project_does_not_say_so(bench: Bench) -> None:
     """Without a token, a project does not show its settings."""
     bench.set_up()
@@ -114,10 +101,10 @@ def test_what_is_switched_off_is_kept_where_the_project_does_not_say_so(bench: B
     assert live(bench, "issues") == [1, 2, 3]
 
 
-def test_an_administrator_who_is_no_member_sees_deletions_of_what_is_shown_to_members_only(bench: Bench) -> None:
+def test_deletions_are_found_in_a_list_that_the_project_says_to_hide_and_shows(bench: Bench) -> None:
     bench.set_up()
     bench.world.gitlab.bulk(PROJECT, issues=3)
-    as_shown_to(bench, issues_access_level="private", permissions={"project_access": None, "group_access": None})
+    as_shown_to(bench, issues_enabled=False)
     bench.world.advance(DAY)
     run(bench, "sync", "--no-docs")
     bench.world.gitlab.delete_issue(PROJECT, 2)

@@ -111,36 +111,16 @@ class Project(Struct, frozen=True, gc=False):
     archived: bool | None = None
 
 
-class Permissions(Struct, frozen=True, gc=False):
-    """Our own rights in a project; each is null without them."""
-
-    project_access: dict[str, Raw] | None = None
-    group_access: dict[str, Raw] | None = None
-
-
 class ProjectFeatures(Struct, frozen=True, gc=False):
-    """Which lists a project has, and who may see them. Without a token only the older fields are sent, or none."""
+    """Which lists of a project our user may see; null where that is not said, as without a token."""
 
     issues_enabled: bool | None = None
-    issues_access_level: str | None = None
     merge_requests_enabled: bool | None = None
-    merge_requests_access_level: str | None = None
-    permissions: Permissions | None = None
 
     def hides(self, resource: str) -> bool | None:
-        """Return whether issues or merge requests are switched off, or shown to members only and we are not one.
-
-        Return None if that is not said.
-        """
-        of_issues = resource == "issues"
-        level = self.issues_access_level if of_issues else self.merge_requests_access_level
-        enabled = self.issues_enabled if of_issues else self.merge_requests_enabled
-        if level == "private":
-            rights = self.permissions
-            return None if rights is None else rights.project_access is None and rights.group_access is None
-        if level is None:
-            return None if enabled is None else not enabled
-        return level == "disabled"
+        """Return whether issues or merge requests are hidden from us; None if that is not said."""
+        is_shown = self.issues_enabled if resource == "issues" else self.merge_requests_enabled
+        return None if is_shown is None else not is_shown
 
 
 class DiffLine(Struct, frozen=True, gc=False):

@@ -102,9 +102,8 @@ class ProjectList(Generic[R]):
 
         One 'not found' is not enough, because a failing server may send it for existing objects. Issues that are
         switched off are not found either, and their list is empty: they are hidden, unless the project says that they
-        are not. Its settings alone do not tell: they are not shown without a token, and administrators see what is
-        shown to members only. The object is read through the list, because its own URL returns other fields, and the
-        same version must always have the same bytes.
+        are not, which it does not without a token. The object is read through the list, because its own URL returns
+        other fields, and the same version must always have the same bytes.
         """
         route = f"{self._resource}/one"
         params = {**_EVERYTHING, "iids[]": locator}

@@ -206,21 +206,13 @@ def test_an_item_counts_as_deleted_when_missing_from_the_list_and_its_own_url() 
     assert query(server.seen[2]) == {"scope": "all", "state": "all", "per_page": "1"}
 
 
-_MEMBER = {"permissions": {"project_access": {"access_level": 10}, "group_access": None}}
-_STRANGER = {"permissions": {"project_access": None, "group_access": None}}
-
-
 @pytest.mark.parametrize(
     ("features", "hidden"),
     [
-        ({"issues_access_level": "disabled", "issues_enabled": False}, True),
-        ({"issues_access_level": "disabled", **_MEMBER}, True),
-        ({"issues_enabled": False}, True),
-        ({"issues_access_level": "private", **_STRANGER}, True),
-        ({"issues_access_level": "private", **_MEMBER}, False),
-        ({"issues_access_level": "private"}, True),
-        ({"issues_access_level": "enabled", **_STRANGER}, False),
-        ({"issues_enabled": True, "merge_requests_access_level": "disabled"}, False),
+        ({"issues_enabled": False, "issues_access_level": "disabled"}, True),
+        ({"issues_enabled": False, "issues_access_level": "private"}, True),
+        ({"issues_enabled": True, "issues_access_level": "private"}, False),
+        ({"issues_enabled": True, "merge_requests_enabled": False}, False),
         ({}, True),
     ],
 )
