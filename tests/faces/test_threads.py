@@ -45,6 +45,15 @@ def test_who_i_am_is_known_after_the_first_sync_with_a_token_and_asked_once(
     assert desk.world.requests[route] == asked
 
 
+def test_a_first_sync_with_a_limit_of_requests_does_not_ask_who_i_am(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITLAB_TOKEN", "a-token-that-works")
+    desk.world.gitlab.token = "a-token-that-works"
+    assert desk.run("sync", "--no-embed", "--max-requests", "1000").code == 0
+    assert desk.world.requests["GET /user"] == 0
+
+
 def ids(desk: Desk, *argv: str) -> list[str]:
     return [item["id"] for item in desk.robot("threads", *argv).data["items"]]
 

@@ -231,7 +231,8 @@ def run_sync(app: App, request: SyncRequest, on_progress: OnProgress) -> SyncOut
     With a limit of requests, the outcome says what it left for the next sync. The first complete sync also asks each
     host for our login: `lore doctor`, which is run before it, has no database to store it in.
     """
-    is_first = not request.names_items and not _has_synced(app)
+    # A limit of requests is kept: the login is asked for by `lore doctor` or the service then.
+    is_first = not request.names_items and not request.is_limited and not _has_synced(app)
     outcome = _run_within_limits(app, request, on_progress)
     if is_first and outcome.error is None and forge_hosts(app.config):
         run_until_signalled(learn_logins(app))

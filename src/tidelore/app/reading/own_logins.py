@@ -1,6 +1,6 @@
 """Who "me" is on each host: `login` in the configuration, otherwise what the host reported.
 
-`lore doctor` asks for it; the service does once after its start, where it is not known.
+`lore doctor` asks for it; the first complete sync and each start of the service do where it is not known.
 """
 
 from __future__ import annotations
