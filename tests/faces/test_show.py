@@ -164,6 +164,22 @@ def test_a_merge_request_is_shown_with_its_fields_and_threads(filled: Desk) -> N
     assert done.out == PAGE
 
 
+@pytest.mark.parametrize(
+    ("word", "calls"),
+    [
+        ("group/project!12", "`lore show mr 'group/project!12'`"),
+        ("https://github.com/o/r/issues/4", "`lore show issue 'https://github.com/o/r/issues/4'`"),
+        ("12", "`lore show issue '12'` or `lore show mr '12'`"),
+    ],
+)
+def test_a_reference_without_a_kind_is_answered_with_the_command_that_shows_it(
+    desk: Desk, word: str, calls: str
+) -> None:
+    done = desk.run("show", word)
+    assert done.code == 2
+    assert done.err == f"error: {word} is a reference, not a kind of item\nfix:   use {calls}\n"
+
+
 def test_an_issue_is_shown_with_milestone_due_date_and_closing_merge_requests(filled: Desk) -> None:
     assert filled.run("show", "issue", "12").out == ISSUE
     said = filled.run("show", "issue", "30").out

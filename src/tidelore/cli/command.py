@@ -254,9 +254,9 @@ def lore_command(name: str, **about: Any) -> Callable[[Callable[..., Any]], Lore
     return click.command(name, cls=LoreCommand, **about)
 
 
-def lore_group(name: str, summary: str, *, example: str) -> LoreGroup:
+def lore_group(name: str, summary: str, *, example: str, cls: type[LoreGroup] = LoreGroup) -> LoreGroup:
     """Return a group that only has commands; called without one, it prints its help."""
-    return LoreGroup(name, help=summary, no_args_is_help=True, params=global_options(), example=example)
+    return cls(name, help=summary, no_args_is_help=True, params=global_options(), example=example)
 
 
 def _write_example(example: str, formatter: click.HelpFormatter) -> None:

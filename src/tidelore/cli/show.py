@@ -20,11 +20,12 @@ from tidelore.app.showing import (
     show_topic,
 )
 from tidelore.cli import options
-from tidelore.cli.command import Invocation, lore_command, lore_group
+from tidelore.cli.command import Invocation, LoreGroup, lore_command, lore_group
 from tidelore.cli.output.conversations import item_lines, post_lines, topic_lines
 from tidelore.cli.output.render import Output, open_page, prose_block
 from tidelore.cli.output.table import page_columns
-from tidelore.core.references import Kind
+from tidelore.core.errors import UserError
+from tidelore.core.references import KINDS, Kind, read_reference
 
 _OUTPUT = options.combine(
     options.max_tokens_option,
@@ -82,7 +83,21 @@ def topic_command(
     return Output(topic, lines, paged=True)
 
 
-show_command = lore_group("show", "Show one issue, merge request, topic or post.", example="lore show mr 12")
+class _ShowGroup(LoreGroup):
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        found = read_reference(args[0])
+        if found is not None:
+            kinds = KINDS if found[0] is None else (found[0],)
+            fix = " or ".join(f"`lore show {kind} '{args[0]}'`" for kind in kinds)
+            raise UserError(f"{args[0]} is a reference, not a kind of item", fix=f"use {fix}", reference=args[0])
+        return super().resolve_command(ctx, args)
+
+
+show_command = lore_group(
+    "show", "Show one issue, merge request, topic or post.", example="lore show mr 12", cls=_ShowGroup
+)
 
 
 show_command.add_command(post_command)
